@@ -1,0 +1,1 @@
+//! Flat files beside this one, one idea each; run them with `cargo run --example NAME`.
