@@ -1,0 +1,8 @@
+//! Durable execution for async Rust.
+#![forbid(unsafe_code)]
+
+pub mod checkpoint;
+mod id;
+mod value;
+
+pub use id::{CallId, CallIdError, RunNo, Seq, ThreadId, ThreadIdError};
