@@ -1,0 +1,152 @@
+//! What an annotated entrypoint is to the runtime: a definition at the level of types, and a call that is a value.
+
+use std::{
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    checkpoint::BoxFuture,
+    output::OutputCodec,
+    value::{Payload, ValueError},
+};
+
+/// What `#[entrypoint]` says of a function.
+#[derive(Clone, Copy, Debug)]
+pub struct EntrypointSpec {
+    pub(crate) name: &'static str,
+    pub(crate) version: u32,
+    pub(crate) module: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) line: u32,
+    /// The names of its recorded parameters, in order.
+    pub(crate) parameters: &'static [&'static str],
+}
+
+impl EntrypointSpec {
+    /// An entrypoint of this name, defined here; its version is 1.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        module: &'static str,
+        file: &'static str,
+        line: u32,
+        parameters: &'static [&'static str],
+    ) -> Self {
+        Self { name, version: 1, module, file, line, parameters }
+    }
+
+    /// Sets the version that is recorded with each run.
+    #[must_use]
+    pub const fn version(mut self, version: u32) -> Self {
+        self.version = version;
+        self
+    }
+}
+
+/// An entrypoint as a type: written by `#[entrypoint]`, never by hand.
+pub trait Definition: Send + Sync + 'static {
+    /// Its recorded parameters, as a tuple.
+    type Input: Serialize + DeserializeOwned + Send + 'static;
+    /// What awaiting a call gives.
+    type Output: Send + 'static;
+    /// What a completed run gives: for a `Result`, what stood in its `Ok`.
+    type Value: Serialize + DeserializeOwned + Send + 'static;
+    /// Its name, version and place.
+    const SPEC: EntrypointSpec;
+    /// How its output is recorded.
+    fn codec() -> OutputCodec<Self::Output>;
+    /// The user's body.
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError`] if the saved value is not of the type of the `#[previous]` parameter.
+    fn run(input: Self::Input, previous: Previous) -> Result<BoxFuture<'static, Returned<Self::Output>>, ValueError>;
+}
+
+/// What the thread's last success saved, if there was one.
+#[derive(Clone, Debug, Default)]
+pub struct Previous(pub(crate) Option<Payload>);
+
+impl Previous {
+    /// The saved value as the type of the `#[previous]` parameter.
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError`] if it is of another type.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<Option<T>, ValueError> {
+        self.0.as_ref().map(Payload::decode).transpose()
+    }
+}
+
+/// What a body returned: the output, and what to save for the next run if that is something else.
+#[derive(Debug)]
+pub struct Returned<O> {
+    pub(crate) output: O,
+    pub(crate) save: Option<Result<Payload, ValueError>>,
+}
+
+/// An entrypoint's result with a value to save for the thread's next run beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Final<V, S> {
+    /// What the caller gets.
+    pub value: V,
+    /// What the next run gets as its `#[previous]`.
+    pub save: S,
+}
+
+impl<O> Returned<O> {
+    /// The output is also what is saved.
+    pub fn plain(output: O) -> Self {
+        Self { output, save: None }
+    }
+}
+
+impl<V> Returned<V> {
+    /// Takes a [`Final`] apart.
+    pub fn parted<S: Serialize>(returned: Final<V, S>) -> Self {
+        Self { save: Some(Payload::encode(&returned.save)), output: returned.value }
+    }
+}
+
+impl<V, E> Returned<Result<V, E>> {
+    /// Takes a [`Final`] in an `Ok` apart.
+    pub fn parted_result<S: Serialize>(returned: Result<Final<V, S>, E>) -> Self {
+        match returned {
+            Ok(Final { value, save }) => Self { save: Some(Payload::encode(&save)), output: Ok(value) },
+            Err(error) => Self::plain(Err(error)),
+        }
+    }
+}
+
+/// A call of an entrypoint, as a value: hand it to a thread's `invoke`, or await it in another entrypoint.
+#[must_use = "an entrypoint's call does nothing until it is handed to a thread or awaited in another entrypoint"]
+pub struct EntrypointCall<D: Definition> {
+    pub(crate) input: Option<D::Input>,
+    definition: PhantomData<fn() -> D>,
+}
+
+impl<D: Definition> EntrypointCall<D> {
+    /// Called by the expansion of `#[entrypoint]`.
+    pub fn new(input: D::Input) -> Self {
+        Self { input: Some(input), definition: PhantomData }
+    }
+}
+
+impl<D: Definition> fmt::Debug for EntrypointCall<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EntrypointCall").field("entrypoint", &D::SPEC.name).finish_non_exhaustive()
+    }
+}
+
+impl<D: Definition> Future for EntrypointCall<D> {
+    type Output = D::Output;
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<D::Output> {
+        unimplemented!()
+    }
+}

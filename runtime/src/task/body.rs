@@ -1,0 +1,67 @@
+//! The body of a task, made only if it has to run.
+
+use std::{fmt, future::Future, pin::Pin};
+
+use crate::RetryPolicy;
+
+type Pinned<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+type Job<T> = Box<dyn FnOnce() -> T + Send + 'static>;
+
+/// What runs when a call has no record.
+pub struct Body<'a, T> {
+    pub(crate) form: Form<'a, T>,
+    pub(crate) retries: Vec<Retry<T>>,
+}
+
+/// How a body runs.
+pub(crate) enum Form<'a, T> {
+    /// One attempt, polled in place.
+    Once(Pinned<'a, T>),
+    /// An attempt each time it is called, polled in place.
+    Again(Box<dyn FnMut() -> Pinned<'a, T> + Send + 'a>),
+    /// A synchronous function, one attempt each time it is called, on the blocking pool.
+    Blocking(Box<dyn FnMut() -> Job<T> + Send + 'a>),
+}
+
+/// One retry policy, and which failures it is for.
+pub struct Retry<T> {
+    pub(crate) policy: RetryPolicy,
+    /// Whether it is for this output (which is a failure); `None`: for every failure.
+    pub(crate) applies: Option<Box<dyn Fn(&T) -> bool + Send + Sync>>,
+}
+
+impl<'a, T> Body<'a, T> {
+    /// A body for a single attempt.
+    pub fn once(body: impl Future<Output = T> + Send + 'a) -> Self {
+        Self { form: Form::Once(Box::pin(body)), retries: Vec::new() }
+    }
+
+    /// A body that can be run again.
+    pub fn again<F: Future<Output = T> + Send + 'a>(mut body: impl FnMut() -> F + Send + 'a) -> Self {
+        Self { form: Form::Again(Box::new(move || Box::pin(body()))), retries: Vec::new() }
+    }
+
+    /// A synchronous body; `job` makes one attempt's work.
+    pub fn blocking<J: FnOnce() -> T + Send + 'static>(mut job: impl FnMut() -> J + Send + 'a) -> Self {
+        Self { form: Form::Blocking(Box::new(move || Box::new(job()))), retries: Vec::new() }
+    }
+
+    /// Adds a retry policy; the first one that applies to a failure counts.
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy, applies: Option<Box<dyn Fn(&T) -> bool + Send + Sync>>) -> Self {
+        self.retries.push(Retry { policy, applies });
+        self
+    }
+}
+
+impl<T> fmt::Debug for Body<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Retry<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retry").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
