@@ -21,9 +21,7 @@ use crate::{
 pub struct EntrypointSpec {
     pub(crate) name: &'static str,
     pub(crate) version: u32,
-    pub(crate) module: &'static str,
-    pub(crate) file: &'static str,
-    pub(crate) line: u32,
+    pub(crate) definition: crate::journal::Definition,
     /// The names of its recorded parameters, in order.
     pub(crate) parameters: &'static [&'static str],
 }
@@ -38,7 +36,7 @@ impl EntrypointSpec {
         line: u32,
         parameters: &'static [&'static str],
     ) -> Self {
-        Self { name, version: 1, module, file, line, parameters }
+        Self { name, version: 1, definition: crate::journal::Definition { module, file, line }, parameters }
     }
 
     /// Sets the version that is recorded with each run.

@@ -35,6 +35,11 @@ pub(crate) struct Frame(pub(super) u32);
 impl Frame {
     /// The run's own entrypoint.
     pub(crate) const ROOT: Self = Self(0);
+
+    /// The place alone, to keep something beside the table.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// Where a call is made.
