@@ -48,13 +48,13 @@ pub enum ValueError {
 
 impl ValueError {
     pub(super) fn unwritable<T: ?Sized>(path: String, fault: &Fault) -> Self {
-        Self::Unwritable { type_name: std::any::type_name::<T>(), path: tame(&path, LIMIT), cause: said(fault) }
+        Self::Unwritable { type_name: std::any::type_name::<T>(), path: known(&path), cause: said(fault) }
     }
 
     /// `written_by` is the fingerprint of the type that wrote the record, where it is known.
     pub(super) fn unreadable<T: ?Sized>(path: String, fault: &Fault, written_by: Option<u64>) -> Self {
         let retyped = written_by.is_some_and(|writer| writer != fingerprint::<T>());
-        let path = tame(&path, LIMIT);
+        let path = known(&path);
         Self::Unreadable { type_name: std::any::type_name::<T>(), path, cause: said(fault), retyped }
     }
 
@@ -84,6 +84,14 @@ impl ValueError {
 
 /// The longest path and cause, in characters: both may quote the value, which may be a whole page.
 const LIMIT: usize = 300;
+
+/// The path as far as it is known, short and harmless too: keys of maps are in it.
+fn known(path: &str) -> String {
+    match path.trim_end_matches(".?") {
+        "?" => ".".into(),
+        path => tame(path, LIMIT),
+    }
+}
 
 /// What serde said, short and harmless to a terminal.
 fn said(fault: &Fault) -> String {

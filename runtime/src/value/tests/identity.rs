@@ -23,7 +23,7 @@ fn the_order_of_a_map_does_not_count() {
         assert_eq!(of(&one), of(&sorted));
         assert_eq!(of(&one).get::<BTreeMap<u32, Option<u32>>>("value").unwrap().unwrap(), sorted);
     }
-    let nested = |keys: [&str; 3]| {
+    let nested = |keys: [&'static str; 3]| {
         keys.map(|key| (key.to_string(), keys.map(|key| (key, 1)).into_iter().collect::<HashMap<_, _>>()))
     };
     assert_eq!(
@@ -34,7 +34,7 @@ fn the_order_of_a_map_does_not_count() {
 
 #[test]
 fn what_differs_has_another_digest() {
-    let list = |pairs: &[(&'static str, &str)]| {
+    let list = |pairs: &[(&'static str, &'static str)]| {
         let mut arguments = Arguments::new();
         for (name, value) in pairs {
             arguments.push(name, value).unwrap();
@@ -81,9 +81,9 @@ fn the_digest_stays() {
     let mut arguments = Arguments::new();
     arguments.push("url", "https://a").unwrap();
     arguments.push("n", &3).unwrap();
-    assert_eq!(arguments.len(), 42);
-    assert_eq!(hex(arguments), "DIGEST1");
-    assert_eq!(hex(Arguments::key("order-7")), "DIGEST2");
+    assert_eq!(arguments.len(), 39);
+    assert_eq!(hex(arguments), "cc5898f0f16fdd6de64348b6b294f04f14433ee3d94565d96b9c526d84bc23a0");
+    assert_eq!(hex(Arguments::key("order-7")), "15c90f2b3c0d3e723c054ff1433f0f581c016584a7139ad45d7509d5e1b2357e");
 }
 
 #[test]
@@ -120,5 +120,5 @@ fn a_refused_argument_adds_nothing() {
     let error = arguments.push("outer", &Outer { inner: vec![Inner { lock: 0 }] }).unwrap_err();
     assert_eq!(arguments, of(&1));
     assert_eq!(error.field(), Some("inner[0].lock"));
-    assert!(error.to_string().contains("`, at `inner[0].lock`: a lock\\u202e is held; "), "{error}");
+    assert!(error.to_string().contains("recorded, at `inner[0].lock`: a lock\\u202e is held; "), "{error}");
 }
