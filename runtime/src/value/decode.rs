@@ -158,7 +158,19 @@ impl<'de> de::Deserializer<'de> for Decoder<'_, 'de> {
         }
     }
 
-    forward_to_deserialize_any! { bytes byte_buf map identifier }
+    forward_to_deserialize_any! { bytes byte_buf map }
+
+    /// A name; a flattened struct also takes the keys of its map as such.
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.input.token()? {
+            Token::Text(value) => visitor.visit_borrowed_str(value),
+            Token::Bool(value) => visitor.visit_bool(value),
+            Token::Unsigned(value) => visitor.visit_u64(value),
+            Token::Negative(value) => visitor.visit_i64(value),
+            Token::Bytes(value) => visitor.visit_borrowed_bytes(value),
+            other => Err(mismatch(other, &visitor)),
+        }
+    }
 
     integers! {
         deserialize_i8 => visit_i8(i8),

@@ -127,7 +127,7 @@ impl fmt::Display for ValueError {
 
 impl std::error::Error for ValueError {}
 
-/// ` at `field``, or nothing for the value itself.
+/// The field, or nothing for the value itself.
 struct At<'a>(&'a str);
 
 impl fmt::Display for At<'_> {

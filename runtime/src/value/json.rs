@@ -71,10 +71,10 @@ impl Page {
     pub(super) fn value_or_damage(&mut self, bytes: &[u8]) -> bool {
         let (len, left) = (self.text.len(), self.left);
         let mut input = Reader::new(bytes);
-        let written = self.value(&mut input, MAX_DEPTH, Keys::Readable).and_then(|()| match input.rest {
-            [] => Ok(()),
-            _ => Err(Stop::Damaged),
-        });
+        let mut written = self.value(&mut input, MAX_DEPTH, Keys::Readable);
+        if written.is_ok() && !input.rest.is_empty() {
+            written = Err(Stop::Damaged);
+        }
         let written = match written {
             Err(Stop::Damaged) => {
                 self.text.truncate(len);

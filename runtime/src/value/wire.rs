@@ -1,4 +1,4 @@
-//! The recorded bytes, one token at a time: MessagePack, and the few extensions that make it exact.
+//! The recorded bytes, one token at a time: `MessagePack`, and the few extensions that make it exact.
 //!
 //! | value | bytes |
 //! | --- | --- |

@@ -1,4 +1,7 @@
 //! What the codec promises.
+#![allow(clippy::unwrap_used, clippy::items_after_statements)] // tests
+#![allow(clippy::option_option, clippy::zero_sized_map_values, clippy::trivially_copy_pass_by_ref)] // they are tested
+#![allow(clippy::format_collect)] // short
 
 use std::fmt::Debug;
 
