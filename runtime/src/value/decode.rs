@@ -162,6 +162,9 @@ impl<'de> de::Deserializer<'de> for Decoder<'_, 'de> {
 
     /// A name; a flattened struct also takes the keys of its map as such.
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        if let Some(name) = self.input.short_text() {
+            return visitor.visit_borrowed_str(name);
+        }
         match self.input.token()? {
             Token::Text(value) => visitor.visit_borrowed_str(value),
             Token::Bool(value) => visitor.visit_bool(value),

@@ -187,6 +187,17 @@ impl<'de> Reader<'de> {
         matches!(Marker::from_u8(first), Marker::FixStr(_) | Marker::Str8 | Marker::Str16 | Marker::Str32)
     }
 
+    /// The next token, if it is a short string: most are, and names of fields nearly always.
+    #[inline]
+    pub(super) fn short_text(&mut self) -> Option<&'de str> {
+        let (&first, rest) = self.rest.split_first()?;
+        let Marker::FixStr(len) = Marker::from_u8(first) else { return None };
+        let (text, rest) = rest.split_at_checked(len.into())?;
+        let text = std::str::from_utf8(text).ok()?;
+        self.rest = rest;
+        Some(text)
+    }
+
     /// The next token. A declared length is believed only as far as bytes are left to fill it.
     #[inline]
     pub(super) fn token(&mut self) -> Result<Token<'de>, Fault> {
