@@ -1,9 +1,10 @@
 //! Recorded values: how any serde value becomes bytes that come back equal, and how a call's arguments become an identity.
 //!
 //! The bytes are `MessagePack`, structs as maps by their field names, so that tools can show them without the Rust types.
-//! The codec is our own layer between serde and the markers of that form (`rmp`): `rmp-serde` gives `Some(())` back as
-//! `None`, refuses `Some(None)` in tagged enums, takes a tuple for a struct by position, and cannot sort maps for an
-//! identity; wrapping its visitors to mend that was longer than this. [`wire`] has the table of what is written how.
+//! The codec is our own layer between serde and the markers of that form (`rmp`): `rmp-serde` gives `Some(())` and
+//! `Some(None)` back as `None`, takes a tuple for a struct by position, and cannot sort maps for an identity. Mending that
+//! from outside takes a wrapper around each of serde's visitors and accesses, and still no way to the bytes. [`wire`] has
+//! the table of what is written how.
 //!
 //! # What comes back equal
 //!
