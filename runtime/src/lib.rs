@@ -3,6 +3,8 @@
 
 pub mod checkpoint;
 mod id;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod value;
 
 pub use id::{CallId, CallIdError, RunNo, Seq, ThreadId, ThreadIdError};
