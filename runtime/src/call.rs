@@ -146,7 +146,12 @@ impl<T> Future for Claimed<'_, T> {
             Step::Work => {
                 match std::mem::replace(&mut this.work, Working::None) {
                     Working::ToSpawn(work, detached) => {
-                        let handle = tokio::spawn(work);
+                        // The thread is kept until the body has ended, also if its run is gone.
+                        let hold = this.run.hold();
+                        let handle = tokio::spawn(async move {
+                            work.await;
+                            drop(hold);
+                        });
                         this.work = Working::Spawned(handle.abort_handle(), detached);
                         this.run.keep_spawned(this.slot, handle);
                     }

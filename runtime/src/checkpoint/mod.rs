@@ -6,9 +6,23 @@ use std::{fmt, future::Future, pin::Pin};
 use crate::ThreadId;
 
 mod error;
+mod key;
+mod leases;
+mod listing;
+mod memory;
+#[allow(dead_code)] // the journal's store is its user
+pub(crate) mod rows;
+#[cfg(feature = "sled")]
+mod sled;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
 mod ticket;
 
 pub use error::CheckpointError;
+pub use key::KeyBytes;
+pub use memory::MemoryCheckpointer;
+#[cfg(feature = "sled")]
+pub use sled::{SledCheckpointer, SledOptions, SledStats};
 pub use ticket::{Acknowledge, Ticket};
 
 /// A boxed future, as an object-safe async trait needs it.
@@ -90,7 +104,7 @@ pub struct Commit {
     pub changes: Vec<Change>,
 }
 
-/// The most bytes a backend must take in one row: what [`rows`] splits at, with its header.
+/// The most bytes a backend must take in one row; larger payloads are split into rows above the backend.
 pub const MAX_ROW: usize = 4096 + 64;
 
 /// The right to append to a thread, until it is released or voided.
@@ -208,7 +222,8 @@ pub trait Checkpointer: Send + Sync + fmt::Debug + 'static {
     /// [`CheckpointError::Busy`] while the thread is leased.
     fn delete_thread(&self, thread: &ThreadId) -> BoxFuture<'_, Result<bool, CheckpointError>>;
 
-    /// Waits for all queued commits, then closes: every later verb answers [`CheckpointError::Closed`].
+    /// Waits for all queued commits, then closes: every later verb answers [`CheckpointError::Closed`]. Closing again
+    /// is no error.
     ///
     /// # Errors
     ///

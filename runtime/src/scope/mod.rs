@@ -11,7 +11,7 @@ use std::{
     task::{Context, Poll},
 };
 
-pub(crate) use run::{Driving, Mode, Quiet, Run, Step, Stop};
+pub(crate) use run::{Driving, Hold, Mode, Quiet, Run, Step, Stop};
 pub(crate) use wake::{BodySignal, Signal, outside, wake_for_release};
 
 use crate::journal::{Scope, Slot};

@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     fmt,
     future::Future,
     pin::Pin,
@@ -15,7 +15,7 @@ use futures::task::AtomicWaker;
 use super::{Signal, wake_for_release};
 use crate::{
     CheckpointError, RunError, ThreadId, ValueError,
-    checkpoint::{Change, Commit, Expect, Lease, Ticket},
+    checkpoint::{Change, Checkpointer, Commit, Expect, Lease, Ticket},
     environment::{CallView, Environment, Event, RunView, recall},
     id::{CallId, RunNo},
     journal::{Call, CallKind, ClaimError, Definition, Frame, Journal, NewCall, Next, Order, Scope, Slot, Stage, Then, Waited},
@@ -59,8 +59,9 @@ struct State {
     stop: Option<Stop>,
     /// How many bodies are alive: running, being polled, and not waiting for an answer.
     live: usize,
-    /// Calls that wait for the outside: open questions and parked sleeps.
-    waits: Vec<(Slot, Waits)>,
+    /// Calls that wait for the outside, in the order in which they began: open questions and parked sleeps.
+    waits: BTreeMap<u64, (Slot, Waits)>,
+    next_wait: u64,
     /// Answers that have arrived and are not yet outcomes.
     answers: HashMap<CallId, Payload>,
     /// Changes that wait for the run's end.
@@ -69,14 +70,35 @@ struct State {
     in_flight: VecDeque<(Ticket, Vec<Then>)>,
     /// Bodies on the pool, to be ended with the run.
     spawned: Vec<(Slot, tokio::task::JoinHandle<()>)>,
+    /// The lease, while the run is driven.
+    hold: Option<Arc<Hold>>,
     /// Whether a body was held back since the runtime drains.
     held_back: bool,
 }
 
+/// A lease that is given back when nothing of the run is left.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    checkpointer: Arc<dyn Checkpointer>,
+    pub(crate) lease: Lease,
+}
+
+impl Hold {
+    pub(crate) fn new(checkpointer: Arc<dyn Checkpointer>, lease: Lease) -> Arc<Self> {
+        Arc::new(Self { checkpointer, lease })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.checkpointer.release(&self.lease);
+    }
+}
+
 /// What a call waits for outside of the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Waits {
-    Answer,
+    Answer(Payload),
     Until(u64),
 }
 
@@ -86,7 +108,9 @@ pub(crate) enum Stop {
     /// It cannot.
     Error(RunError),
     /// It asked to go on as a new run with this input.
-    Continue(Payload),
+    Continue(Payload, [u8; 32]),
+    /// Its driver is gone.
+    Gone,
 }
 
 /// What is known of a call beside the journal.
@@ -98,6 +122,8 @@ struct Activity {
     body: Option<Waker>,
     /// Whether it has a body that was begun and has not ended.
     begun: bool,
+    /// What it waits for, in the order of waits.
+    wait: Option<u64>,
     /// How many open questions there are in or beneath its body.
     blocked: u32,
     /// Woken, and not polled since: nobody reads it.
@@ -162,7 +188,7 @@ impl Drop for Driving {
 impl Run {
     pub(crate) fn new(
         environment: Arc<Environment>,
-        lease: &Lease,
+        hold: &Arc<Hold>,
         no: RunNo,
         entrypoint: &str,
         mode: Mode,
@@ -171,23 +197,25 @@ impl Run {
     ) -> Arc<Self> {
         Arc::new(Self {
             environment,
-            thread: lease.thread.clone(),
+            thread: hold.lease.thread.clone(),
             no,
             entrypoint: entrypoint.to_owned(),
             mode,
             driver: AtomicWaker::new(),
-            epoch: lease.epoch,
+            epoch: hold.lease.epoch,
             state: Mutex::new(State {
                 journal,
                 activities: Vec::new(),
                 signals: vec![Arc::default()],
                 stop: None,
                 live: 0,
-                waits: Vec::new(),
+                waits: BTreeMap::new(),
+                next_wait: 0,
                 answers,
                 overlay: Vec::new(),
                 in_flight: VecDeque::new(),
                 spawned: Vec::new(),
+                hold: Some(hold.clone()),
                 held_back: false,
             }),
         })
@@ -473,9 +501,10 @@ impl Run {
             }
             if state.journal.loaded_wait(slot).is_none() {
                 let now = self.environment.now_ms();
-                state.journal.wait(slot, Waited::Answer { payload, expects: expects.to_owned() }, now);
+                let what = Waited::Answer { payload: payload.clone(), expects: expects.to_owned() };
+                state.journal.wait(slot, what, now);
             }
-            state.begin_wait(slot, Waits::Answer);
+            state.begin_wait(slot, Waits::Answer(payload));
         }
         self.nudge();
     }
@@ -529,7 +558,7 @@ impl Run {
             let mut state = self.lock();
             let State { answers, waits, journal, activities, .. } = &mut *state;
             answers.insert(question, answer);
-            let slot = waits.iter().find_map(|(slot, _)| {
+            let slot = waits.values().find_map(|(slot, _)| {
                 journal.call(*slot).is_some_and(|call| call.id == question).then_some(*slot)
             });
             slot.and_then(|slot| activities[slot.index()].body.take())
@@ -767,14 +796,23 @@ impl Run {
         if state.live > 0 || state.journal.has_appended() || state.waits_for_the_store(self.mode) {
             return Quiet::Not;
         }
-        if state.waits.iter().any(|(_, waits)| *waits == Waits::Answer) {
+        let mut until = None;
+        let mut asks = false;
+        for (slot, waits) in state.waits.values() {
+            match waits {
+                Waits::Until(due) => until = Some(until.map_or(*due, |until: u64| until.min(*due))),
+                Waits::Answer(_) => {
+                    asks = true;
+                    if state.journal.call(*slot).is_some_and(|call| state.answers.contains_key(&call.id)) {
+                        return Quiet::Not;
+                    }
+                }
+            }
+        }
+        if asks {
             return Quiet::Questions;
         }
-        let until = state.waits.iter().filter_map(|(_, waits)| match waits {
-            Waits::Until(due) => Some(*due),
-            Waits::Answer => None,
-        });
-        match until.min() {
+        match until {
             _ if state.held_back => Quiet::Drained,
             Some(due) => Quiet::Until(due),
             None => Quiet::Stalled,
@@ -784,6 +822,37 @@ impl Run {
     /// Whether any body runs on the pool or in place.
     pub(crate) fn is_alive(&self) -> bool {
         self.lock().live > 0
+    }
+
+    /// The open questions, in the order in which they were asked.
+    pub(crate) fn questions(&self) -> Vec<(CallId, String, Payload)> {
+        let state = self.lock();
+        let asked = state.waits.values().filter_map(|(slot, waits)| match waits {
+            Waits::Answer(payload) => {
+                let call = state.journal.call(*slot)?;
+                Some((call.id, call.name.clone().into_owned(), payload.clone()))
+            }
+            Waits::Until(_) => None,
+        });
+        asked.collect()
+    }
+
+    /// The run's hold on its thread, for a body that may outlive its drive.
+    pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
+        self.lock().hold.clone()
+    }
+
+    /// Ends the drive: nothing of it has an effect on the run any more. Bodies on the pool keep the thread until they end.
+    pub(crate) fn close(self: &Arc<Self>) {
+        let spawned = {
+            let mut state = self.lock();
+            state.stop.get_or_insert(Stop::Gone);
+            state.hold = None;
+            std::mem::take(&mut state.spawned)
+        };
+        for (_, handle) in spawned {
+            handle.abort();
+        }
     }
 
     /// Changes the journal by a record of the run as a whole.
@@ -809,23 +878,28 @@ impl State {
 
     /// The call waits for the outside: neither its body nor those around it are alive.
     fn begin_wait(&mut self, slot: Slot, waits: Waits) {
-        if self.waits.iter().any(|(waiting, _)| *waiting == slot) {
+        let activity = &mut self.activities[slot.index()];
+        if activity.wait.is_some() {
             return;
         }
-        self.waits.push((slot, waits));
+        activity.wait = Some(self.next_wait);
+        self.waits.insert(self.next_wait, (slot, waits));
+        self.next_wait += 1;
         self.shift_blocked(slot, true);
     }
 
     /// The call's body is over, or gone.
     fn end_activity(&mut self, slot: Slot) {
-        if let Some(place) = self.waits.iter().position(|(waiting, _)| *waiting == slot) {
-            self.waits.swap_remove(place);
+        if self.journal.call(slot).is_none() {
+            return;
+        }
+        let activity = &mut self.activities[slot.index()];
+        activity.begun = false;
+        if let Some(place) = activity.wait.take() {
+            self.waits.remove(&place);
             self.shift_blocked(slot, false);
         }
-        if self.journal.call(slot).is_some() {
-            self.activities[slot.index()].begun = false;
-            self.recount(slot);
-        }
+        self.recount(slot);
     }
 
     /// Counts a question in or out for the body it stands in, and all bodies around that.

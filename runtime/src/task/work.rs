@@ -148,7 +148,7 @@ fn attempt_future<'a, T: Send + 'static>(
             let run = run.clone();
             Box::pin(async move {
                 // The run's lease is kept until the job has ended: it cannot be ended from outside.
-                let kept = run.lease();
+                let kept = run.hold();
                 let job = tokio::task::spawn_blocking(move || {
                     let output = catch_unwind(AssertUnwindSafe(job));
                     drop(kept);

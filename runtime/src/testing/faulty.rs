@@ -1,0 +1,1 @@
+pub struct FaultyCheckpointer; pub enum Fault{}
