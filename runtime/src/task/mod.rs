@@ -13,7 +13,10 @@ use std::{
 pub use body::{Body, Retry};
 pub use spec::TaskSpec;
 
-use crate::{output::OutputCodec, value::Arguments};
+use crate::{
+    output::{ArgumentError, OutputCodec},
+    value::Arguments,
+};
 
 /// A call of a task: what its function returns. Await it in an entrypoint or in another task.
 #[must_use = "a task runs only when its call is awaited"]
@@ -25,7 +28,7 @@ pub struct TaskCall<'a, T> {
 #[track_caller]
 pub fn call<'a, T, B>(
     spec: &'static TaskSpec,
-    arguments: Option<Arguments>,
+    arguments: Option<Result<Arguments, ArgumentError>>,
     codec: OutputCodec<T>,
     body: B,
 ) -> TaskCall<'a, T>

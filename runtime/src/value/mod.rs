@@ -17,6 +17,19 @@ pub struct Payload {
 #[derive(Clone, Debug)]
 pub struct ValueError;
 
+impl ValueError {
+    /// Says what was wrong with a record.
+    pub(crate) fn custom(_: String) -> Self {
+        Self
+    }
+}
+impl fmt::Display for ValueError {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        todo!()
+    }
+}
+impl std::error::Error for ValueError {}
+
 impl Payload {
     /// Records a value.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, ValueError> {
@@ -48,7 +61,7 @@ impl fmt::Debug for Payload {
 }
 
 /// The arguments of a call, in canonical form: equal values give equal bytes, whatever the order of their maps.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arguments;
 
 impl Arguments {
