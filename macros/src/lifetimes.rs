@@ -7,7 +7,7 @@ use syn::{
     Lifetime, ParenthesizedGenericArguments, Token, Type, TypeFnPtr, TypeImplTrait, TypeParamBound, TypeReference,
     punctuated::Punctuated,
     token,
-    visit::{self, Visit},
+    visit::Visit,
     visit_mut::{self, VisitMut},
 };
 
@@ -115,12 +115,8 @@ struct Borrows(Vec<Borrow>);
 
 impl<'ast> Visit<'ast> for Borrows {
     fn visit_type_reference(&mut self, reference: &'ast TypeReference) {
-        // One in another is one mistake.
-        if reference.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static") {
-            self.0.push(Borrow::Reference(reference.clone()));
-        } else {
-            visit::visit_type_reference(self, reference);
-        }
+        // One in another is one mistake. A `&'static str` cannot be read back either.
+        self.0.push(Borrow::Reference(reference.clone()));
     }
 
     fn visit_lifetime(&mut self, lifetime: &'ast Lifetime) {

@@ -14,7 +14,7 @@ pub use crate::{
     entrypoint::{Definition, EntrypointCall, EntrypointSpec, Previous, Returned},
     output::{
         ArgumentError, ArgumentsBuilder, Journaled, OutputCodec, ResultType, RetriedArgument, TaskArgument,
-        entrypoint_codec, entrypoint_plain_codec, plain_codec, probe, result_codec,
+        TaskFailure, TimeoutFailure, entrypoint_codec, entrypoint_plain_codec, plain_codec, probe, result_codec,
     },
     policy::RetryPolicy,
     task::{Body, TaskCall, TaskSpec, call, in_run},

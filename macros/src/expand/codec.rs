@@ -1,7 +1,6 @@
 //! How an output is recorded: asked of its types where the user wrote them.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
 use syn::Ident;
 
 use crate::model::{Form, Output};
@@ -16,10 +15,10 @@ use crate::model::{Form, Output};
 pub(super) fn of_task(output: &Output, timeout: Option<&Ident>) -> TokenStream {
     let value = output.value();
     match output.form {
-        Form::Plain => quote!(::durably::__private::plain_codec::<#value>()),
+        Form::Plain => ours!(::durably::__private::plain_codec::<#value>()),
         Form::Result { .. } => {
             let error = output.error();
-            probed(&error, timeout, &quote!(::durably::__private::result_codec::<#value, #error, _, _, _>))
+            probed(&error, timeout, &ours!(::durably::__private::result_codec::<#value, #error, _, _, _>))
         }
     }
 }
@@ -27,10 +26,10 @@ pub(super) fn of_task(output: &Output, timeout: Option<&Ident>) -> TokenStream {
 /// The codec of an entrypoint's output; that its value can be recorded is asked by the trait already.
 pub(super) fn of_entrypoint(output: &Output) -> TokenStream {
     match output.form {
-        Form::Plain => quote!(::durably::__private::entrypoint_plain_codec::<Self>()),
+        Form::Plain => ours!(::durably::__private::entrypoint_plain_codec::<Self>()),
         Form::Result { .. } => {
             let error = output.error();
-            probed(&error, None, &quote!(::durably::__private::entrypoint_codec::<Self, #error, _, _, _>))
+            probed(&error, None, &ours!(::durably::__private::entrypoint_codec::<Self, #error, _, _, _>))
         }
     }
 }
@@ -38,9 +37,9 @@ pub(super) fn of_entrypoint(output: &Output) -> TokenStream {
 fn probed(error: &TokenStream, timeout: Option<&Ident>, codec: &TokenStream) -> TokenStream {
     let timeout = timeout.map(|timeout| {
         let ask = Ident::new("timeout", timeout.span());
-        quote_spanned!(timeout.span()=> (&&__probe).#ask();)
+        ours!((&&__probe).#ask();)
     });
-    quote! {{
+    ours! {{
         #[allow(unused_imports)]
         use ::durably::__private::probe::{
             AsChain as _, AsNothing as _, AsTyped as _, FromDisplayed as _, FromNoTaskError as _, FromNothing as _,

@@ -1,10 +1,10 @@
 //! An entrypoint's expansion.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
+use quote::{format_ident, quote_spanned};
 use syn::{Attribute, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{codec, generated, is_lint, place, signature, typed_body};
+use super::{codec, is_lint, place, signature, typed_body};
 use crate::{
     lifetimes,
     model::{Entrypoint, Form},
@@ -35,12 +35,12 @@ pub(super) fn expand(entrypoint: &Entrypoint) -> TokenStream {
     let types = types(entrypoint);
     let place = place(ident.span());
     let names = params.iter().map(|param| &param.name);
-    let version = entrypoint.version.as_ref().map(|version| quote!(.version(#version)));
+    let version = entrypoint.version.as_ref().map(|version| ours!(.version(#version)));
     let codec = codec::of_entrypoint(&entrypoint.output);
     let run = run(entrypoint);
     let inputs = params.iter().map(signature);
     let arguments = params.iter().map(|param| &param.ident);
-    quote! {
+    ours! {
         #(#cfgs)*
         #[doc(hidden)]
         #[allow(non_camel_case_types, missing_debug_implementations, unreachable_pub, clippy::all, clippy::pedantic)]
@@ -78,21 +78,21 @@ fn types(entrypoint: &Entrypoint) -> TokenStream {
     let output = &entrypoint.output;
     let written = &output.ty;
     let (ty, value) = match (&entrypoint.last, &output.form) {
-        (None, Form::Plain) => (quote!(#written), quote!(#written)),
-        (None, Form::Result { .. }) => (quote!(#written), output.value()),
+        (None, Form::Plain) => (ours!(#written), ours!(#written)),
+        (None, Form::Result { .. }) => (ours!(#written), output.value()),
         (Some(last), form) => {
             let value = &last.value;
             let ty = match form {
-                Form::Plain => quote!(#value),
+                Form::Plain => ours!(#value),
                 Form::Result { .. } => {
                     let error = output.error();
-                    quote!(::durably::__private::Result<#value, #error>)
+                    ours!(::durably::__private::Result<#value, #error>)
                 }
             };
-            (ty, quote!(#value))
+            (ty, ours!(#value))
         }
     };
-    quote! {
+    ours! {
         type Output = #ty;
         type Value = #value;
     }
@@ -103,31 +103,32 @@ fn run(entrypoint: &Entrypoint) -> TokenStream {
     let Entrypoint { params, previous, output, last, ident, .. } = entrypoint;
     let pats = params.iter().map(|param| &param.pat);
     let (input, taken) = match params.is_empty() {
-        true => (quote!(_), quote!()),
-        false => (quote!(__input), quote!(let (#(#pats,)*) = __input;)),
+        true => (ours!(_), ours!()),
+        false => (ours!(__input), ours!(let (#(#pats,)*) = __input;)),
     };
     let saved = previous.as_ref().map(|previous| {
         let saved = &previous.saved;
-        quote!(let __saved = ::durably::__private::previous::<#saved>(&__previous)?;)
+        ours!(let __saved = ::durably::__private::previous::<#saved>(&__previous)?;)
     });
-    let previous_name = if previous.is_some() { quote!(__previous) } else { quote!(_) };
+    let previous_name = if previous.is_some() { ours!(__previous) } else { ours!(_) };
     let last_run = previous.as_ref().map(|previous| {
         let (pat, ty) = (&previous.param.pat, &previous.param.ty);
-        quote!(let #pat: #ty = __saved;)
+        ours!(let #pat: #ty = __saved;)
     });
     let returned = match (last, &output.form) {
-        (None, _) => quote!(plain(__returned)),
+        (None, _) => ours!(plain(__returned)),
         (Some(last), Form::Plain) => parted("parted", &last.save),
         (Some(last), Form::Result { .. }) => parted("parted_result", &last.save),
     };
-    let body = typed_body(&quote!(#taken #last_run), &output.ty, &entrypoint.body);
-    let future = quote_spanned! {generated(ident.span())=>
-        async move {
-            let __returned = async move { #body }.await;
-            ::durably::__private::Returned::#returned
-        }
+    let body = typed_body(&ours!(#taken #last_run), &output.ty, &entrypoint.body);
+    // Not marked as ours: a future that is not `Send` is then told at the entrypoint's name.
+    let inner = quote_spanned!(ident.span()=> async move { #body });
+    let inner = ours! {
+        let __returned = #inner.await;
+        ::durably::__private::Returned::#returned
     };
-    quote! {
+    let future = quote_spanned!(ident.span()=> async move { #inner });
+    ours! {
         fn run(
             #input: Self::Input,
             #previous_name: ::durably::__private::Previous,
@@ -143,5 +144,5 @@ fn run(entrypoint: &Entrypoint) -> TokenStream {
 
 fn parted(method: &str, save: &Type) -> TokenStream {
     let method = format_ident!("{method}", span = save.span());
-    quote!(#method::<#save>(__returned))
+    ours!(#method::<#save>(__returned))
 }

@@ -1,13 +1,18 @@
 //! From the model to tokens. Nothing here can fail, and nothing but `::durably` is named.
 
+/// `quote!`, with names of locals that no user's name can meet.
+macro_rules! ours {
+    ($($tokens:tt)*) => { ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*) };
+}
+
 mod codec;
 mod entrypoint;
 mod task;
 
 use std::time::Duration;
 
-use proc_macro2::{Group, Span, TokenStream, TokenTree};
-use quote::{quote, quote_spanned};
+use proc_macro2::{Group, Span, TokenStream};
+use quote::quote_spanned;
 use syn::{Attribute, Type};
 
 use crate::{
@@ -46,19 +51,12 @@ fn attribute(
         }
     };
     let mistakes = diag.into_tokens();
-    quote!(#expansion #mistakes)
+    ours!(#expansion #mistakes)
 }
 
-/// The span of the user's tokens, marked as written by a macro: lints about style do not look at it.
+/// The place of the user's tokens, marked as written by a macro: lints about style do not look at it.
 fn generated(user: Span) -> Span {
-    Span::call_site().located_at(user)
-}
-
-/// The user's braces, as ours: `let x: T = { 1 };` would be told that it does not need them.
-fn block(body: &Group) -> TokenTree {
-    let mut block = Group::new(body.delimiter(), body.stream());
-    block.set_span(generated(body.span()));
-    block.into()
+    Span::mixed_site().located_at(user)
 }
 
 /// The user's body as a value of its type. The `return` that is never reached tells the compiler the type before it
@@ -73,13 +71,14 @@ fn block(body: &Group) -> TokenTree {
 /// __output
 /// ```
 fn typed_body(bindings: &TokenStream, ty: &Type, body: &Group) -> TokenStream {
-    let body = block(body);
-    quote! {
+    ours! {
         if let ::durably::__private::Some(__output) = ::durably::__private::None::<#ty> {
             #[allow(unreachable_code)]
             return __output;
         }
         #bindings
+        // The braces stay the user's own, and with them their edition.
+        #[allow(unused_braces)]
         let __output: #ty = #body;
         #[allow(unreachable_code)]
         __output
@@ -92,7 +91,7 @@ fn bindings(params: &[Param]) -> TokenStream {
         .iter()
         .map(|Param { cfgs, pat, ident, .. }| {
             let attrs = cfgs;
-            quote!(#(#attrs)* let #pat = #ident;)
+            ours!(#(#attrs)* let #pat = #ident;)
         })
         .collect()
 }
@@ -100,17 +99,17 @@ fn bindings(params: &[Param]) -> TokenStream {
 /// `#[cfg(a)] url: &'durably str`
 fn signature(param: &Param) -> TokenStream {
     let Param { cfgs, attrs, ident, ty, .. } = param;
-    quote!(#(#cfgs)* #(#attrs)* #ident: #ty)
+    ours!(#(#cfgs)* #(#attrs)* #ident: #ty)
 }
 
 /// A duration in the largest unit that keeps it exact.
 fn duration(duration: Duration) -> TokenStream {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if duration == Duration::from_millis(millis) {
-        return quote!(::durably::__private::Duration::from_millis(#millis));
+        return ours!(::durably::__private::Duration::from_millis(#millis));
     }
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    quote!(::durably::__private::Duration::from_nanos(#nanos))
+    ours!(::durably::__private::Duration::from_nanos(#nanos))
 }
 
 /// The place of the definition, for messages.

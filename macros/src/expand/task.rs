@@ -1,10 +1,10 @@
 //! A task's expansion.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::quote_spanned;
 use syn::spanned::Spanned;
 
-use super::{bindings, codec, duration, generated, place, signature, typed_body};
+use super::{bindings, codec, duration, place, signature, typed_body};
 use crate::{
     args::RetryArgs,
     lifetimes,
@@ -24,24 +24,24 @@ use crate::{
 pub(super) fn expand(task: &Task) -> TokenStream {
     let Task { attrs, vis, ident, generics, receiver, params, output, .. } = task;
     let lifetime = lifetimes::call(ident.span());
-    let receiver = receiver.iter().map(|receiver| quote!(#receiver));
+    let receiver = receiver.iter().map(|receiver| ours!(#receiver));
     let inputs = receiver.chain(params.iter().map(signature));
     let (_, _, where_clause) = generics.split_for_impl();
     let ty = &output.ty;
-    let head = quote!(#vis fn #ident #generics (#(#inputs),*) -> ::durably::TaskCall<#lifetime, #ty> #where_clause);
-    let Some(body) = &task.body else { return quote!(#(#attrs)* #head;) };
+    let head = ours!(#vis fn #ident #generics (#(#inputs),*) -> ::durably::TaskCall<#lifetime, #ty> #where_clause);
+    let Some(body) = &task.body else { return ours!(#(#attrs)* #head;) };
 
     let track_caller = match attrs.iter().any(|attr| attr.path().is_ident("track_caller")) {
-        true => quote!(),
-        false => quote!(#[track_caller]),
+        true => ours!(),
+        false => ours!(#[track_caller]),
     };
     let name = &task.name;
     let place = place(ident.span());
-    let limit = task.timeout.as_ref().map(|(_, limit)| duration(*limit)).map(|limit| quote!(.timeout(#limit)));
+    let limit = task.timeout.as_ref().map(|(_, limit)| duration(*limit)).map(|limit| ours!(.timeout(#limit)));
     let arguments = arguments(task);
     let codec = codec::of_task(output, task.timeout.as_ref().map(|(option, _)| option));
     let body = run(task, &typed_body(&bindings(params), ty, body));
-    quote! {
+    ours! {
         #(#attrs)*
         #track_caller
         #[allow(
@@ -71,18 +71,18 @@ fn arguments(task: &Task) -> TokenStream {
     let gathered = match &task.identity {
         Identity::Key(key) => {
             let (format, exprs) = (&key.format, &key.exprs);
-            quote!(::durably::__private::key(&::durably::__private::format!(#format #(, #exprs)*)))
+            ours!(::durably::__private::key(&::durably::__private::format!(#format #(, #exprs)*)))
         }
         Identity::Arguments(recorded) => {
             let pushes = recorded.iter().filter_map(|at| task.params.get(*at)).map(push);
-            quote! {{
+            ours! {{
                 let __arguments = ::durably::__private::ArgumentsBuilder::new();
                 #(#pushes)*
                 __arguments.finish()
             }}
         }
     };
-    quote! {
+    ours! {
         if ::durably::__private::in_run() {
             ::durably::__private::Some(#gathered)
         } else {
@@ -93,9 +93,9 @@ fn arguments(task: &Task) -> TokenStream {
 
 fn push(param: &Param) -> TokenStream {
     let Param { cfgs, ident, ty, name, .. } = param;
-    let turbofish = nameable(param).then(|| quote!(::<#ty>));
+    let turbofish = nameable(param).then(|| ours!(::<#ty>));
     let method = quote_spanned!(ty.span()=> push);
-    quote!(#(#cfgs)* let __arguments = __arguments.#method #turbofish(#name, &#ident);)
+    ours!(#(#cfgs)* let __arguments = __arguments.#method #turbofish(#name, &#ident);)
 }
 
 /// The type of a parameter that is `impl Trait` has no name.
@@ -111,26 +111,27 @@ fn nameable(param: &Param) -> bool {
 /// blocking move || Body::blocking(only(move || { BODY }))
 /// ```
 fn run(task: &Task, body: &TokenStream) -> TokenStream {
-    let span = generated(task.ident.span());
+    // Not marked as ours: a future that is not `Send` is then told at the task's name.
+    let span = task.ident.span();
     let job = match task.blocking {
         true => quote_spanned!(span=> move || { #body }),
         false => quote_spanned!(span=> async move { #body }),
     };
     let again = task.params.iter().map(|param| {
         let Param { cfgs, ident, ty, .. } = param;
-        let turbofish = nameable(param).then(|| quote!(::<#ty>));
-        quote!(#(#cfgs)* let #ident = ::durably::__private::again #turbofish(&#ident);)
+        let turbofish = nameable(param).then(|| ours!(::<#ty>));
+        ours!(#(#cfgs)* let #ident = ::durably::__private::again #turbofish(&#ident);)
     });
     match (&task.attempts, task.blocking) {
-        (Attempts::One, false) => quote!(move || ::durably::__private::Body::once(#job)),
+        (Attempts::One, false) => ours!(move || ::durably::__private::Body::once(#job)),
         (Attempts::One, true) => {
-            quote!(move || ::durably::__private::Body::blocking(::durably::__private::only(#job)))
+            ours!(move || ::durably::__private::Body::blocking(::durably::__private::only(#job)))
         }
         (Attempts::Retried(retries), blocking) => {
-            let form = if blocking { quote!(blocking) } else { quote!(again) };
+            let form = if blocking { ours!(blocking) } else { ours!(again) };
             let ty = &task.output.ty;
-            let retries = retries.iter().map(|retry| policy(retry, &quote!(#ty)));
-            quote!(move || ::durably::__private::Body::#form(move || { #(#again)* #job }) #(#retries)*)
+            let retries = retries.iter().map(|retry| policy(retry, &ours!(#ty)));
+            ours!(move || ::durably::__private::Body::#form(move || { #(#again)* #job }) #(#retries)*)
         }
     }
 }
@@ -141,16 +142,16 @@ fn policy(retry: &RetryArgs, ty: &TokenStream) -> TokenStream {
     let initial_interval = retry.initial_interval.map(duration);
     let max_interval = retry.max_interval.map(duration);
     let settings = [
-        max_attempts.as_ref().map(|attempts| quote!(.max_attempts(#attempts))),
-        initial_interval.map(|pause| quote!(.initial_interval(#pause))),
-        backoff_factor.as_ref().map(|factor| quote!(.backoff_factor(#factor))),
-        max_interval.map(|pause| quote!(.max_interval(#pause))),
-        jitter.as_ref().map(|jitter| quote!(.jitter(#jitter))),
+        max_attempts.as_ref().map(|attempts| ours!(.max_attempts(#attempts))),
+        initial_interval.map(|pause| ours!(.initial_interval(#pause))),
+        backoff_factor.as_ref().map(|factor| ours!(.backoff_factor(#factor))),
+        max_interval.map(|pause| ours!(.max_interval(#pause))),
+        jitter.as_ref().map(|jitter| ours!(.jitter(#jitter))),
     ];
     let settings = settings.iter().flatten();
     let applies = match retry_on {
         Some(path) => quote_spanned!(path.span()=> ::durably::__private::retry_on::<#ty>(#path)),
-        None => quote!(::durably::__private::None),
+        None => ours!(::durably::__private::None),
     };
-    quote!(.retry(::durably::__private::RetryPolicy::new() #(#settings)*, #applies))
+    ours!(.retry(::durably::__private::RetryPolicy::new() #(#settings)*, #applies))
 }

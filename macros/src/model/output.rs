@@ -1,6 +1,6 @@
 //! What a function returns, as far as its tokens say.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{
     GenericArgument, Path, PathArguments, ReturnType, Token, Type, TypeParamBound, TypeTuple, punctuated::Punctuated,
@@ -82,8 +82,8 @@ impl Output {
     pub(crate) fn value(&self) -> TokenStream {
         match &self.form {
             Form::Result { value, error: Some(_) } => quote!(#value),
-            Form::Result { value: Some(value), error: None } => self.project(value.span(), &quote!(Value)),
-            Form::Result { value: None, .. } => self.project(self.ty.span(), &quote!(Value)),
+            Form::Result { value: Some(value), error: None } => self.project(value.span(), "Value"),
+            Form::Result { value: None, .. } => self.project(self.ty.span(), "Value"),
             Form::Plain => self.ty.to_token_stream(),
         }
     }
@@ -92,12 +92,12 @@ impl Output {
     pub(crate) fn error(&self) -> TokenStream {
         match &self.form {
             Form::Result { error: Some(error), .. } => quote!(#error),
-            _ => self.project(self.ty.span(), &quote!(Error)),
+            _ => self.project(self.ty.span(), "Error"),
         }
     }
 
-    fn project(&self, span: proc_macro2::Span, which: &TokenStream) -> TokenStream {
-        let ty = &self.ty;
+    fn project(&self, span: Span, which: &str) -> TokenStream {
+        let (ty, which) = (&self.ty, Ident::new(which, span));
         quote_spanned!(span=> <#ty as ::durably::__private::ResultType>::#which)
     }
 }

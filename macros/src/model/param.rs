@@ -1,5 +1,6 @@
 //! One parameter: what the caller passes, and how the body takes it in.
 
+use proc_macro2::Span;
 use quote::format_ident;
 use syn::{Attribute, Ident, Pat, PatType, Type, ext::IdentExt};
 
@@ -30,7 +31,7 @@ impl Param {
         let (cfgs, attrs) = written.attrs.iter().cloned().partition(|attr| attr.path().is_ident("cfg"));
         let ident = match &*written.pat {
             Pat::Ident(pat) if pat.subpat.is_none() && pat.by_ref.is_none() => pat.ident.clone(),
-            _ => format_ident!("__argument{index}"),
+            _ => format_ident!("__argument{index}", span = Span::mixed_site()),
         };
         let name = ident.unraw().to_string().trim_start_matches("__").to_owned();
         Self { cfgs, attrs, ident, pat: (*written.pat).clone(), ty: (*written.ty).clone(), name }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proc_macro2::Group;
 use syn::{
-    Attribute, FnArg, GenericParam, Generics, Ident, Lifetime, LifetimeParam, LitStr, Receiver, ReceiverKind, Token, Type,
-    Visibility, WherePredicate, ext::IdentExt, parse_quote, parse_quote_spanned, spanned::Spanned, visit::Visit,
+    Attribute, FnArg, GenericParam, Generics, Ident, Lifetime, LifetimeParam, LitStr, Receiver, ReceiverKind, Token,
+    Type, Visibility, WherePredicate, ext::IdentExt, parse_quote, parse_quote_spanned, spanned::Spanned, visit::Visit,
 };
 
 use super::{Form, Output, Param, qualifiers};
@@ -129,8 +129,8 @@ fn asyncness(func: &Func, blocking: Option<&Ident>, diag: &mut Diag) {
 fn identity(args: &TaskArgs, params: &[Param], has_self: bool, diag: &mut Diag) -> Identity {
     let names: Vec<&str> = params.iter().map(|param| &*param.name).collect();
     let list = match names.is_empty() {
-        true => "there is none".to_owned(),
-        false => format!("there is `{}`", names.join("`, `")),
+        true => "it has none".to_owned(),
+        false => format!("its parameters are `{}`", names.join("`, `")),
     };
     if let (Some(_), Some((skip, _))) = (&args.skip_all, &args.skip) {
         diag.here(skip.span(), "`skip_all` leaves out all arguments already; keep one of the two");

@@ -1,6 +1,6 @@
 //! Each form of a function that an entrypoint can be.
 #![deny(warnings, missing_docs, unreachable_pub, elided_lifetimes_in_paths, unused_qualifications)]
-#![deny(missing_debug_implementations, missing_copy_implementations, unused_lifetimes, single_use_lifetimes)]
+#![deny(missing_debug_implementations, unused_lifetimes, single_use_lifetimes)]
 
 use durably::{Definition, EntrypointCall, Final, entrypoint};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Whatever a user calls their own things, the expansions mean the standard ones.
 #![deny(warnings)]
-#![allow(dead_code, non_camel_case_types)]
+#![allow(dead_code, non_camel_case_types, unused_macros)]
 
 use durably::{entrypoint, task};
 
