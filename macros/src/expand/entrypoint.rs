@@ -127,7 +127,7 @@ fn run(entrypoint: &Entrypoint) -> TokenStream {
         let __returned = #inner.await;
         ::durably::__private::Returned::#returned
     };
-    let future = quote_spanned!(ident.span()=> async move { #inner });
+    let future = quote_spanned!(ident.span()=> ::durably::__private::Box::pin(async move { #inner }));
     ours! {
         fn run(
             #input: Self::Input,
@@ -137,7 +137,7 @@ fn run(entrypoint: &Entrypoint) -> TokenStream {
             ::durably::__private::ValueError,
         > {
             #saved
-            ::durably::__private::Ok(::durably::__private::Box::pin(#future))
+            ::durably::__private::Ok(#future)
         }
     }
 }

@@ -123,7 +123,7 @@ fn run(task: &Task, body: &TokenStream) -> TokenStream {
         ours!(#(#cfgs)* let #ident = ::durably::__private::again #turbofish(&#ident);)
     });
     match (&task.attempts, task.blocking) {
-        (Attempts::One, false) => ours!(move || ::durably::__private::Body::once(#job)),
+        (Attempts::One, false) => quote_spanned!(span=> move || ::durably::__private::Body::once(#job)),
         (Attempts::One, true) => {
             ours!(move || ::durably::__private::Body::blocking(::durably::__private::only(#job)))
         }
@@ -131,7 +131,8 @@ fn run(task: &Task, body: &TokenStream) -> TokenStream {
             let form = if blocking { ours!(blocking) } else { ours!(again) };
             let ty = &task.output.ty;
             let retries = retries.iter().map(|retry| policy(retry, &ours!(#ty)));
-            ours!(move || ::durably::__private::Body::#form(move || { #(#again)* #job }) #(#retries)*)
+            let body = quote_spanned!(span=> ::durably::__private::Body::#form(move || { #(#again)* #job }));
+            ours!(move || #body #(#retries)*)
         }
     }
 }

@@ -1,3 +1,4 @@
+#![allow(unused)]
 use durably::entrypoint;
 
 struct Opaque;

@@ -1,7 +1,7 @@
 use durably::entrypoint;
 
 #[entrypoint]
-async fn flow() -> Result<&str, String> {
+async fn flow() -> Result<&'static str, String> {
     Ok("a")
 }
 
