@@ -3,7 +3,6 @@
 
 pub use std::{
     boxed::Box,
-    clone::Clone,
     file, format, line, module_path,
     option::Option::{self, None, Some},
     result::Result::{self, Err, Ok},
@@ -13,8 +12,50 @@ pub use std::{
 pub use crate::{
     checkpoint::BoxFuture,
     entrypoint::{Definition, EntrypointCall, EntrypointSpec, Previous, Returned},
-    output::OutputCodec,
+    output::{
+        ArgumentError, ArgumentsBuilder, Journaled, OutputCodec, ResultType, RetriedArgument, TaskArgument,
+        TaskFailure, TimeoutFailure, entrypoint_codec, entrypoint_plain_codec, plain_codec, probe, result_codec,
+    },
     policy::RetryPolicy,
     task::{Body, TaskCall, TaskSpec, call, in_run},
     value::{Arguments, ValueError},
 };
+
+/// The value behind `key = ".."`, which stands for all arguments.
+pub fn key(key: &str) -> Result<Arguments, ArgumentError> {
+    ArgumentsBuilder::new().push("key", key).finish()
+}
+
+/// An argument for one more attempt.
+pub fn again<T: RetriedArgument>(argument: &T) -> T {
+    argument.clone()
+}
+
+/// A job for the blocking pool that is done once: it may use up its arguments.
+pub fn only<J>(job: J) -> impl FnMut() -> J {
+    let mut job = Some(job);
+    move || job.take().expect("a task without `retry` has one attempt")
+}
+
+/// `retry_on = path` as a question about the whole output.
+#[allow(clippy::type_complexity)]
+pub fn retry_on<R>(
+    applies: impl Fn(&R::Error) -> bool + Send + Sync + 'static,
+) -> Option<Box<dyn Fn(&R) -> bool + Send + Sync>>
+where
+    R: ResultType,
+{
+    Some(Box::new(move |output| output.error().is_some_and(&applies)))
+}
+
+/// The saved value of the last run, as the type in `#[previous] name: Option<T>`.
+///
+/// # Errors
+///
+/// [`ValueError`] if it is of another type.
+pub fn previous<T>(previous: &Previous) -> Result<Option<T>, ValueError>
+where
+    T: Journaled,
+{
+    previous.decode()
+}

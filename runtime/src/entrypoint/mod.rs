@@ -12,7 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     checkpoint::BoxFuture,
-    output::OutputCodec,
+    output::{Journaled, OutputCodec},
     value::{Payload, ValueError},
 };
 
@@ -107,14 +107,14 @@ impl<O> Returned<O> {
 
 impl<V> Returned<V> {
     /// Takes a [`Final`] apart.
-    pub fn parted<S: Serialize>(returned: Final<V, S>) -> Self {
+    pub fn parted<S: Journaled>(returned: Final<V, S>) -> Self {
         Self { save: Some(Payload::encode(&returned.save)), output: returned.value }
     }
 }
 
 impl<V, E> Returned<Result<V, E>> {
     /// Takes a [`Final`] in an `Ok` apart.
-    pub fn parted_result<S: Serialize>(returned: Result<Final<V, S>, E>) -> Self {
+    pub fn parted_result<S: Journaled>(returned: Result<Final<V, S>, E>) -> Self {
         match returned {
             Ok(Final { value, save }) => Self { save: Some(Payload::encode(&save)), output: Ok(value) },
             Err(error) => Self::plain(Err(error)),

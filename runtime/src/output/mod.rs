@@ -1,7 +1,24 @@
 //! How what a function returns becomes a record and comes back: plain values, typed errors, and errors kept as messages.
+//!
+//! The form is chosen at compile time, where the macro wrote the output's type ([`probe`]); a record says in which form
+//! its error is, so that a later `derive` on the error's type does not break old journals.
 
-use serde::{Deserialize, Serialize};
+mod arguments;
+mod bounds;
+mod codec;
+mod error;
+pub mod probe;
+mod result;
 
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+pub use self::{
+    arguments::{ArgumentError, ArgumentsBuilder},
+    bounds::{Journaled, RetriedArgument, TaskArgument, TaskFailure, TimeoutFailure},
+    codec::{OutputCodec, entrypoint_codec, entrypoint_plain_codec, plain_codec, result_codec},
+    error::{TaskError, TaskErrorKind},
+    result::ResultType,
+};
 use crate::value::{Payload, ValueError};
 
 /// What a finished body left: what the journal keeps and what is handed on from it.
@@ -13,7 +30,9 @@ pub enum Recorded {
     Failure(Failure),
 }
 
-/// A recorded failure.
+/// A recorded failure: the error itself if its type can be recorded, and its messages.
+///
+/// Its `Display` is the error's message; [`Failure::messages`] has those of its causes too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The error itself, if its type can be recorded; else only its messages are kept.
@@ -24,43 +43,49 @@ pub struct Failure {
     pub(crate) chain: Vec<String>,
 }
 
-/// How a task failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum TaskErrorKind {
-    /// Its body returned an error.
-    Failed,
-    /// An attempt took longer than the task's `timeout`.
-    TimedOut {
-        /// The limit, in milliseconds.
-        limit_ms: u64,
-    },
-}
+impl Failure {
+    /// The error's message and those of its causes, outermost first. Empty if its type has no `Display`.
+    #[must_use]
+    pub fn messages(&self) -> &[String] {
+        &self.chain
+    }
 
-/// A task's failure as the entrypoint sees it when the error's own type cannot be recorded: its messages.
-#[derive(Clone, Debug)]
-pub struct TaskError {
-    pub(crate) task: String,
-    pub(crate) kind: TaskErrorKind,
-    pub(crate) chain: Vec<String>,
-}
+    /// The recorded error, if it was recorded as a value and not only as messages.
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError`] if it is of another type.
+    #[must_use]
+    pub fn decode<E: DeserializeOwned>(&self) -> Option<Result<E, ValueError>> {
+        self.typed.as_ref().map(Payload::decode)
+    }
 
-/// How one output type is recorded and read. Chosen by the macro at the user's type.
-#[derive(Debug)]
-pub struct OutputCodec<T> {
-    /// Records an output; the name is the task's, for messages.
-    pub(crate) encode: fn(&T) -> Result<Recorded, ValueError>,
-    /// Reads one back, live as on replay; the name is the task's.
-    pub(crate) decode: fn(&Recorded, &str) -> Result<T, ValueError>,
-    /// Makes an output of a failure that the body did not return itself (a timeout), where the type can hold one.
-    pub(crate) from_error: Option<fn(TaskError) -> T>,
-    /// Whether the output is an `Err`.
-    pub(crate) is_failure: fn(&T) -> bool,
-}
-
-impl<T> Clone for OutputCodec<T> {
-    fn clone(&self) -> Self {
-        *self
+    /// The same failure as an error of the task of this name.
+    pub(crate) fn to_task_error(&self, task: &str) -> TaskError {
+        let chain = match (self.chain.is_empty(), &self.typed) {
+            (true, Some(typed)) => vec![typed.preview(PREVIEW_CHARACTERS)],
+            _ => self.chain.clone(),
+        };
+        TaskError::new(task, self.kind.clone(), chain)
     }
 }
-impl<T> Copy for OutputCodec<T> {}
+
+/// How much of a recorded error stands in for its message, where its type has none.
+const PREVIEW_CHARACTERS: usize = 200;
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.chain.first(), &self.typed) {
+            (Some(message), _) => f.write_str(message),
+            (None, Some(typed)) => f.write_str(&typed.preview(PREVIEW_CHARACTERS)),
+            (None, None) => f.write_str("an error without a message"),
+        }
+    }
+}
+
+/// The failure that an attempt over its limit leaves; always as messages, whatever the error's type.
+impl From<&TaskError> for Failure {
+    fn from(error: &TaskError) -> Self {
+        Self { typed: None, kind: error.kind().clone(), chain: error.messages().map(str::to_owned).collect() }
+    }
+}

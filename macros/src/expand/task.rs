@@ -1,0 +1,158 @@
+//! A task's expansion.
+
+use proc_macro2::TokenStream;
+use quote::quote_spanned;
+use syn::spanned::Spanned;
+
+use super::{bindings, codec, duration, place, signature, typed_body};
+use crate::{
+    args::RetryArgs,
+    lifetimes,
+    model::{Attempts, Identity, Param, Task},
+};
+
+/// A plain function that makes the call; the body runs when the runtime says so.
+///
+/// ```text
+/// #[task] pub async fn fetch(url: &str) -> anyhow::Result<String> { BODY }
+/// // becomes
+/// pub fn fetch<'durably>(url: &'durably str) -> ::durably::TaskCall<'durably, anyhow::Result<String>> {
+///     static __SPEC: TaskSpec = TaskSpec::new("fetch", module_path!(), file!(), line!());
+///     call(&__SPEC, ARGUMENTS, CODEC, move || Body::once(async move { BODY }))
+/// }
+/// ```
+pub(super) fn expand(task: &Task) -> TokenStream {
+    let Task { attrs, vis, ident, generics, receiver, params, output, .. } = task;
+    let lifetime = lifetimes::call(ident.span());
+    let receiver = receiver.iter().map(|receiver| ours!(#receiver));
+    let inputs = receiver.chain(params.iter().map(signature));
+    let (_, _, where_clause) = generics.split_for_impl();
+    let ty = &output.ty;
+    let head = ours!(#vis fn #ident #generics (#(#inputs),*) -> ::durably::TaskCall<#lifetime, #ty> #where_clause);
+    let Some(body) = &task.body else { return ours!(#(#attrs)* #head;) };
+
+    let track_caller = match attrs.iter().any(|attr| attr.path().is_ident("track_caller")) {
+        true => ours!(),
+        false => ours!(#[track_caller]),
+    };
+    let name = &task.name;
+    let place = place(ident.span());
+    let limit = task.timeout.as_ref().map(|(_, limit)| duration(*limit)).map(|limit| ours!(.timeout(#limit)));
+    let arguments = arguments(task);
+    let codec = codec::of_task(output, task.timeout.as_ref().map(|(option, _)| option));
+    let body = run(task, &typed_body(&bindings(params), ty, body));
+    ours! {
+        #(#attrs)*
+        #track_caller
+        #[allow(
+            clippy::diverging_sub_expression,
+            clippy::let_unit_value,
+            clippy::needless_arbitrary_self_type,
+            clippy::no_effect_underscore_binding,
+            clippy::type_complexity,
+            clippy::used_underscore_binding
+        )]
+        #head {
+            static __SPEC: ::durably::__private::TaskSpec =
+                ::durably::__private::TaskSpec::new(#name, #place)#limit;
+            ::durably::__private::call(&__SPEC, #arguments, #codec, #body)
+        }
+    }
+}
+
+/// What the call is known by; only asked for in a run.
+///
+/// ```text
+/// let __arguments = ArgumentsBuilder::new();
+/// let __arguments = __arguments.push::<&'durably str>("url", &url);
+/// __arguments.finish()
+/// ```
+fn arguments(task: &Task) -> TokenStream {
+    let gathered = match &task.identity {
+        Identity::Key(key) => {
+            let (format, exprs) = (&key.format, &key.exprs);
+            ours!(::durably::__private::key(&::durably::__private::format!(#format #(, #exprs)*)))
+        }
+        Identity::Arguments(recorded) => {
+            let pushes = recorded.iter().filter_map(|at| task.params.get(*at)).map(push);
+            ours! {{
+                let __arguments = ::durably::__private::ArgumentsBuilder::new();
+                #(#pushes)*
+                __arguments.finish()
+            }}
+        }
+    };
+    ours! {
+        if ::durably::__private::in_run() {
+            ::durably::__private::Some(#gathered)
+        } else {
+            ::durably::__private::None
+        }
+    }
+}
+
+fn push(param: &Param) -> TokenStream {
+    let Param { cfgs, ident, ty, name, .. } = param;
+    let turbofish = nameable(param).then(|| ours!(::<#ty>));
+    let method = quote_spanned!(ty.span()=> push);
+    ours!(#(#cfgs)* let __arguments = __arguments.#method #turbofish(#name, &#ident);)
+}
+
+/// The type of a parameter that is `impl Trait` has no name.
+fn nameable(param: &Param) -> bool {
+    lifetimes::impl_trait(&param.ty).is_none()
+}
+
+/// The closure that makes the body, for as many attempts as there may be.
+///
+/// ```text
+/// one      move || Body::once(async move { BODY })
+/// retried  move || Body::again(move || { let url = again::<&str>(&url); async move { BODY } }).retry(POLICY, None)
+/// blocking move || Body::blocking(only(move || { BODY }))
+/// ```
+fn run(task: &Task, body: &TokenStream) -> TokenStream {
+    // Not marked as ours: a future that is not `Send` is then told at the task's name.
+    let span = task.ident.span();
+    let job = match task.blocking {
+        true => quote_spanned!(span=> move || { #body }),
+        false => quote_spanned!(span=> async move { #body }),
+    };
+    let again = task.params.iter().map(|param| {
+        let Param { cfgs, ident, ty, .. } = param;
+        let turbofish = nameable(param).then(|| ours!(::<#ty>));
+        ours!(#(#cfgs)* let #ident = ::durably::__private::again #turbofish(&#ident);)
+    });
+    match (&task.attempts, task.blocking) {
+        (Attempts::One, false) => quote_spanned!(span=> move || ::durably::__private::Body::once(#job)),
+        (Attempts::One, true) => {
+            ours!(move || ::durably::__private::Body::blocking(::durably::__private::only(#job)))
+        }
+        (Attempts::Retried(retries), blocking) => {
+            let form = if blocking { ours!(blocking) } else { ours!(again) };
+            let ty = &task.output.ty;
+            let retries = retries.iter().map(|retry| policy(retry, &ours!(#ty)));
+            let body = quote_spanned!(span=> ::durably::__private::Body::#form(move || { #(#again)* #job }));
+            ours!(move || #body #(#retries)*)
+        }
+    }
+}
+
+/// `.retry(RetryPolicy::new().max_attempts(4), None)`: only what was written, the defaults are the runtime's.
+fn policy(retry: &RetryArgs, ty: &TokenStream) -> TokenStream {
+    let RetryArgs { max_attempts, backoff_factor, jitter, retry_on, .. } = retry;
+    let initial_interval = retry.initial_interval.map(duration);
+    let max_interval = retry.max_interval.map(duration);
+    let settings = [
+        max_attempts.as_ref().map(|attempts| ours!(.max_attempts(#attempts))),
+        initial_interval.map(|pause| ours!(.initial_interval(#pause))),
+        backoff_factor.as_ref().map(|factor| ours!(.backoff_factor(#factor))),
+        max_interval.map(|pause| ours!(.max_interval(#pause))),
+        jitter.as_ref().map(|jitter| ours!(.jitter(#jitter))),
+    ];
+    let settings = settings.iter().flatten();
+    let applies = match retry_on {
+        Some(path) => quote_spanned!(path.span()=> ::durably::__private::retry_on::<#ty>(#path)),
+        None => ours!(::durably::__private::None),
+    };
+    ours!(.retry(::durably::__private::RetryPolicy::new() #(#settings)*, #applies))
+}

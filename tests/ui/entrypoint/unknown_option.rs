@@ -1,0 +1,12 @@
+use durably::entrypoint;
+
+#[entrypoint(versoin = 2, retry)]
+async fn flow() -> u8 {
+    0
+}
+
+async fn caller() -> u8 {
+    flow().await
+}
+
+fn main() {}

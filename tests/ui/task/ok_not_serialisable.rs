@@ -1,0 +1,10 @@
+use durably::task;
+
+struct Opaque;
+
+#[task]
+async fn work() -> anyhow::Result<Opaque> {
+    Ok(Opaque)
+}
+
+fn main() {}

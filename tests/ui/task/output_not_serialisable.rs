@@ -1,0 +1,10 @@
+use durably::task;
+
+struct Opaque;
+
+#[task]
+async fn work() -> Vec<Opaque> {
+    vec![Opaque]
+}
+
+fn main() {}

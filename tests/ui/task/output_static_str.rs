@@ -1,0 +1,8 @@
+use durably::task;
+
+#[task]
+async fn work() -> &'static str {
+    "a"
+}
+
+fn main() {}

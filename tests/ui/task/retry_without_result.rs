@@ -1,0 +1,8 @@
+use durably::task;
+
+#[task(retry)]
+async fn work() -> u8 {
+    0
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use durably::task;
+
+#[task]
+async fn work() -> u8 {
+    let x = ;
+    1
+}
+
+fn main() {}
