@@ -60,24 +60,24 @@ where
 ///     bounded(8, texts.iter().map(|text| length(text))).await
 /// }
 /// ```
-pub fn bounded<I>(limit: usize, calls: I) -> Bounded<I::IntoIter>
+pub fn bounded<'a, I>(limit: usize, calls: I) -> Bounded<'a, I::Item>
 where
-    I: IntoIterator,
-    I::Item: Future,
+    I: IntoIterator<IntoIter: Send + 'a, Item: Future>,
 {
-    Bounded { calls: calls.into_iter(), limit: limit.max(1), live: FuturesUnordered::new(), outputs: Vec::new(), made: 0 }
+    let calls = Box::new(calls.into_iter());
+    Bounded { calls, limit: limit.max(1), live: FuturesUnordered::new(), outputs: Vec::new(), made: 0 }
 }
 
 /// Calls of which only some are live at a time: see [`bounded`].
+///
+/// The iterator is behind a pointer, so that a closure over borrowed items does not show in the type: with it, an
+/// entrypoint's future would not be `Send` to the compiler.
 #[must_use = "the calls are made only when this is awaited"]
-pub struct Bounded<I: Iterator>
-where
-    I::Item: Future,
-{
-    calls: I,
+pub struct Bounded<'a, F: Future> {
+    calls: Box<dyn Iterator<Item = F> + Send + 'a>,
     limit: usize,
-    live: FuturesUnordered<Placed<I::Item>>,
-    outputs: Vec<Option<<I::Item as Future>::Output>>,
+    live: FuturesUnordered<Placed<F>>,
+    outputs: Vec<Option<F::Output>>,
     made: usize,
 }
 
@@ -96,53 +96,37 @@ impl<F: Future> Future for Placed<F> {
     }
 }
 
-impl<I: Iterator> Bounded<I>
-where
-    I::Item: Future,
-{
+impl<F: Future> Bounded<'_, F> {
     /// The next output, in the order in which the calls end; makes calls up to the limit.
-    fn poll_next_output(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, <I::Item as Future>::Output)>> {
+    fn poll_next_output(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, F::Output)>> {
         while self.live.len() < self.limit {
             let Some(call) = self.calls.next() else { break };
             self.live.push(Placed { place: self.made, call: Box::pin(call) });
+            self.outputs.push(None);
             self.made += 1;
         }
         Pin::new(&mut self.live).poll_next(cx)
     }
-
-    fn keep(&mut self, place: usize, output: <I::Item as Future>::Output) {
-        if self.outputs.len() < self.made {
-            self.outputs.resize_with(self.made, || None);
-        }
-        self.outputs[place] = Some(output);
-    }
 }
 
-impl<I: Iterator> Unpin for Bounded<I> where I::Item: Future {}
+impl<F: Future> Unpin for Bounded<'_, F> {}
 
-impl<I: Iterator> Future for Bounded<I>
-where
-    I::Item: Future,
-{
-    type Output = Vec<<I::Item as Future>::Output>;
+impl<F: Future> Future for Bounded<'_, F> {
+    type Output = Vec<F::Output>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         loop {
             match this.poll_next_output(cx) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some((place, output))) => this.keep(place, output),
+                Poll::Ready(Some((place, output))) => this.outputs[place] = Some(output),
                 Poll::Ready(None) => return Poll::Ready(this.outputs.drain(..).flatten().collect()),
             }
         }
     }
 }
 
-impl<I, T, E> Bounded<I>
-where
-    I: Iterator,
-    I::Item: Future<Output = Result<T, E>>,
-{
+impl<T, E, F: Future<Output = Result<T, E>>> Bounded<'_, F> {
     /// As awaiting it, but ends with the first error that comes, and drops the calls that are live then.
     ///
     /// # Errors
@@ -152,17 +136,14 @@ where
         loop {
             match std::future::poll_fn(|cx| self.poll_next_output(cx)).await {
                 Some((_, Err(error))) => return Err(error),
-                Some((place, output)) => self.keep(place, output),
+                Some((place, output)) => self.outputs[place] = Some(output),
                 None => return self.outputs.drain(..).flatten().collect(),
             }
         }
     }
 }
 
-impl<I: Iterator> std::fmt::Debug for Bounded<I>
-where
-    I::Item: Future,
-{
+impl<F: Future> std::fmt::Debug for Bounded<'_, F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Bounded").field("limit", &self.limit).field("made", &self.made).finish_non_exhaustive()
     }

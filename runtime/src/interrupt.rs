@@ -1,6 +1,12 @@
 //! Questions to the outside: the run pauses until somebody answers.
 
-use std::{future::Future, panic::Location};
+use std::{
+    fmt,
+    future::Future,
+    panic::Location,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -36,41 +42,26 @@ use crate::{
 ///
 /// The future, when it is awaited outside of a run.
 #[track_caller]
-pub fn interrupt<T>(key: impl Into<String>, payload: &(impl Serialize + ?Sized)) -> impl Future<Output = T> + Send + use<T>
+pub fn interrupt<T>(key: impl Into<String>, payload: &(impl Serialize + ?Sized)) -> Interrupt<T>
 where
     T: Serialize + DeserializeOwned + Send + 'static,
 {
-    let claimed = ask::<T>(key.into(), Payload::encode(payload), Location::caller());
-    async move {
-        match claimed {
-            Some(claimed) => claimed.await,
-            None => std::future::pending().await,
-        }
-    }
-}
-
-fn ask<T>(
-    key: String,
-    payload: Result<Payload, crate::ValueError>,
-    location: &'static Location<'static>,
-) -> Option<Claimed<'static, T>>
-where
-    T: Serialize + DeserializeOwned + Send + 'static,
-{
-    let ambient = Ambient::current().unwrap_or_else(|| {
-        panic!("`interrupt({key:?}, ..)` was called outside of a run: call it in an #[entrypoint] or a #[task]")
-    });
-    let payload = match payload {
+    let key = key.into();
+    let Some(ambient) = Ambient::current() else {
+        panic!("`interrupt({key:?}, ..)` was called outside of a run: call it in an #[entrypoint] or a #[task]");
+    };
+    let mut arguments = Arguments::new();
+    let recordable = arguments.push("payload", payload).and_then(|()| Payload::encode(payload));
+    let payload = match recordable {
         Ok(payload) => payload,
         Err(source) => {
             ambient.run.fail(RunError::Value { what: format!("the payload of interrupt {key:?}"), source });
-            return None;
+            return Interrupt(None);
         }
     };
-    let mut arguments = Arguments::new();
-    arguments.push_encoded("payload", &payload);
+    let location = Location::caller();
     let claim = Claim { kind: CallKind::Interrupt, name: key.into(), definition: None, arguments, location };
-    Claimed::new(&ambient, claim, read::<T>, |run, slot| {
+    Interrupt(Claimed::new(&ambient, claim, read::<T>, |run, slot| {
         let run = run.clone();
         Some(Box::pin(async move {
             run.begin_attempt(slot);
@@ -83,7 +74,29 @@ where
                 }
             }
         }))
-    })
+    }))
+}
+
+/// A question that waits for its answer: see [`interrupt`].
+#[must_use = "a question is asked only when it is awaited"]
+pub struct Interrupt<T>(Option<Claimed<'static, T>>);
+
+impl<T> Future for Interrupt<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        match &mut self.get_mut().0 {
+            Some(claimed) => Pin::new(claimed).poll(cx),
+            // The run is stopped by the question itself.
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Interrupt<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupt").finish_non_exhaustive()
+    }
 }
 
 /// Reads a value from a record that cannot be a failure.
@@ -91,7 +104,7 @@ pub(crate) fn read<T: DeserializeOwned>(recorded: &Recorded, name: &str) -> Resu
     match recorded {
         Recorded::Value(value) => value.decode(),
         Recorded::Failure(failure) => {
-            Err(crate::ValueError::custom(format!("{name:?} has a failure on record (\"{failure}\"), which it cannot have")))
+            Err(crate::ValueError::unfit::<T>(format!("{name:?} has a failure on record (\"{failure}\"), which it cannot have")))
         }
     }
 }

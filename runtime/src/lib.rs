@@ -20,6 +20,7 @@ mod call;
 mod interrupt;
 mod recorded;
 mod resource;
+mod select;
 mod task;
 
 mod entrypoint;
@@ -42,7 +43,7 @@ pub use entrypoint::{Definition, EntrypointCall, EntrypointFn, Final, continue_a
 pub use environment::{CallView, Clock, Event, Observer, Recall, ReplacedCall, RunView, SystemClock};
 pub use error::RunError;
 pub use id::{CallId, CallIdError, RunNo, Seq, ThreadId, ThreadIdError};
-pub use interrupt::interrupt;
+pub use interrupt::{Interrupt, interrupt};
 pub use journal::{CallKind, CallSketch, Nondeterminism, RecordedStep};
 pub use output::{Failure, TaskError, TaskErrorKind};
 pub use policy::RetryPolicy;

@@ -24,7 +24,7 @@ use std::{
 pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stage};
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 pub use record::CallKind;
-pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, RecordError, Resume, Start, Wait, Waited};
+pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Wait, Waited};
 use table::Table;
 
 use crate::{
@@ -120,7 +120,7 @@ pub(crate) enum Then {
     /// It is handed on at once.
     HandOn(Slot, Arc<Recorded>),
     /// A question is visible from now on.
-    Opened(Slot),
+    Opened,
     /// The next attempt may start. Not before: what the last one left is on disk, and known, by then.
     TryAgain(Slot),
 }
@@ -456,7 +456,7 @@ impl Journal {
             return;
         }
         let (then, at_once) = match what {
-            Waited::Answer { .. } => (Then::Opened(slot), true),
+            Waited::Answer { .. } => (Then::Opened, true),
             Waited::Until { .. } | Waited::Refused { .. } => (Then::Nothing, true),
         };
         let record = Record::Wait(Wait { call: self.info(slot), what, at_ms });
@@ -531,7 +531,7 @@ impl Journal {
     /// A record's outcome is durable: it takes its turn. The call to wake, if its outcome is handed on at once.
     pub(crate) fn recorded(&mut self, then: Then) -> Option<Slot> {
         match then {
-            Then::Nothing | Then::Opened(_) => None,
+            Then::Nothing | Then::Opened => None,
             Then::TryAgain(slot) => {
                 self.calls.get_mut(slot)?.stage = Stage::Ready;
                 Some(slot)

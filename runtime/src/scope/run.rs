@@ -230,13 +230,8 @@ impl Run {
         RunView { thread: &self.thread, run: self.no, entrypoint: &self.entrypoint }
     }
 
-    fn call_view<'a>(&'a self, call: &'a Call) -> CallView<'a> {
-        let Call { id, kind, name, arguments, .. } = call;
-        CallView { run: self.view(), id: *id, kind: *kind, name, arguments }
-    }
-
-    /// Tells observers of a call; the state is locked meanwhile only if there are any.
-    fn observe(&self, slot: Slot, event: impl FnOnce(CallView<'_>) -> Event<'_>) {
+    /// Tells observers of a call, and of a text that goes with it; nothing is looked up if there are none.
+    fn observe(&self, slot: Slot, event: impl for<'a> FnOnce(CallView<'a>, &'a str) -> Event<'a>, text: &str) {
         if self.environment.observers.is_empty() {
             return;
         }
@@ -247,7 +242,7 @@ impl Run {
         };
         let (id, kind, name, arguments) = &view;
         let call = CallView { run: self.view(), id: *id, kind: *kind, name, arguments };
-        self.environment.observe(|| event(call));
+        self.environment.observe(|| event(call, text));
     }
 
     /// Has the driver look at the run, unless it is the one that runs now.
@@ -384,7 +379,7 @@ impl Run {
     /// Begins an attempt of the call's body.
     pub(crate) fn begin_attempt(self: &Arc<Self>, slot: Slot) -> u32 {
         let attempt = self.lock().journal.start(slot);
-        self.observe(slot, |call| Event::Started { call, attempt });
+        self.observe(slot, |call, _| Event::Started { call, attempt }, "");
         attempt
     }
 
@@ -417,7 +412,7 @@ impl Run {
 
     /// Notes that an attempt failed and another one follows.
     pub(crate) fn attempt_failed(self: &Arc<Self>, slot: Slot, attempt: u32, error: String, pause: std::time::Duration) {
-        self.observe(slot, |call| Event::Retried { call, attempt, error: &error, pause });
+        self.observe(slot, |call, error| Event::Retried { call, attempt, error, pause }, &error);
         let now = self.environment.now_ms();
         let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
         self.lock().journal.attempt_failed(slot, error, now, now.saturating_add(pause));
@@ -768,7 +763,7 @@ impl Run {
                         }
                     }
                     Then::HandOn(slot, _) => seen.push((*slot, true)),
-                    Then::Nothing | Then::Opened(_) | Then::TryAgain(_) => {}
+                    Then::Nothing | Then::Opened | Then::TryAgain(_) => {}
                 }
                 let tries_again = matches!(then, Then::TryAgain(_));
                 if let Some(slot) = state.journal.recorded(then) {
@@ -779,7 +774,7 @@ impl Run {
         }
         if !self.environment.observers.is_empty() {
             for (slot, handed_on) in seen {
-                self.observe(slot, |call| Event::Recorded { call });
+                self.observe(slot, |call, _| Event::Recorded { call }, "");
                 if handed_on {
                     self.observe_release(slot, false);
                 }

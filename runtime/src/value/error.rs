@@ -47,6 +47,11 @@ pub enum ValueError {
 }
 
 impl ValueError {
+    /// A record that cannot be what is wanted, for a reason that is not serde's.
+    pub(crate) fn unfit<T: ?Sized>(cause: String) -> Self {
+        Self::Unreadable { type_name: std::any::type_name::<T>(), path: ".".to_owned(), cause, retyped: false }
+    }
+
     pub(super) fn unwritable<T: ?Sized>(path: String, fault: &Fault) -> Self {
         Self::Unwritable { type_name: std::any::type_name::<T>(), path: known(&path), cause: said(fault) }
     }
