@@ -130,10 +130,7 @@ pub(crate) fn unseal_one(thread: &ThreadId, key: Key, row: Vec<u8>) -> Result<Ve
 /// # Errors
 ///
 /// [`CheckpointError::Corrupt`] for anything that [`seal`] did not write; never a guess, never "absent".
-pub(crate) fn unseal(
-    thread: &ThreadId,
-    rows: Vec<(Key, Vec<u8>)>,
-) -> Result<Vec<(Key, Vec<u8>)>, CheckpointError> {
+pub(crate) fn unseal(thread: &ThreadId, rows: Vec<(Key, Vec<u8>)>) -> Result<Vec<(Key, Vec<u8>)>, CheckpointError> {
     let common = checksum_of(thread);
     let mut items: Vec<(Key, Vec<u8>)> = Vec::with_capacity(rows.len());
     // The chunk that must come next, if the last item is not whole.

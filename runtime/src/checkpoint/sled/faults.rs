@@ -1,7 +1,5 @@
 //! Places where a test can make the store fail or stall. Outside of this crate's tests there are none.
 
-use std::io;
-
 /// Where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Point {
@@ -20,7 +18,7 @@ pub(super) struct Faults;
 #[cfg(not(test))]
 impl Faults {
     #[allow(clippy::unused_self, clippy::unnecessary_wraps)] // the twin below uses both
-    pub(super) fn at(&self, _: Point) -> io::Result<()> {
+    pub(super) fn at(&self, _: Point) -> std::io::Result<()> {
         Ok(())
     }
 }

@@ -145,12 +145,7 @@ struct Counters {
 impl SledOptions {
     /// The defaults.
     pub fn new() -> Self {
-        Self {
-            cache_capacity: 64 << 20,
-            patience: Duration::from_secs(30),
-            accept_rollback: false,
-            quarantine: false,
-        }
+        Self { cache_capacity: 64 << 20, patience: Duration::from_secs(30), accept_rollback: false, quarantine: false }
     }
 
     /// How many bytes of pages are kept in memory; 64 MiB unless set. A hint: twice as much was seen.
