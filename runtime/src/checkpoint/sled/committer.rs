@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     ThreadId,
-    checkpoint::{Change, CheckpointError, Commit, Expect, Key, Listing, leases::lock, listing::Place},
+    checkpoint::{Change, CheckpointError, Commit, Expect, Listing, leases::lock, listing::Place},
 };
 
 pub(super) struct Committer {

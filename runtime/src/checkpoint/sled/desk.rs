@@ -209,7 +209,9 @@ impl Desk {
 
     pub(super) fn tell_large(&self) {
         let large = lock(&self.state).large.take();
-        large.map_or((), Waiting::tell);
+        if let Some(large) = large {
+            large.tell();
+        }
     }
 
     /// The message that was taken last removes this thread: it is told when the rows are gone.
