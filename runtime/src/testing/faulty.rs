@@ -13,7 +13,8 @@ use tokio::sync::watch;
 use crate::{
     ThreadId,
     checkpoint::{
-        Acknowledge, BoxFuture, CheckpointError, Checkpointer, Commit, Key, Lease, ThreadPage, ThreadQuery, Ticket,
+        Acknowledge, BoxFuture, CheckpointError, Checkpointer, Commit, Key, Lease, Rows, ThreadPage, ThreadQuery,
+        Ticket,
     },
 };
 
@@ -224,12 +225,7 @@ impl Checkpointer for FaultyCheckpointer {
         self.unless_stopped(self.inner.get(thread, key))
     }
 
-    fn scan(
-        &self,
-        thread: &ThreadId,
-        first: Key,
-        last: Key,
-    ) -> BoxFuture<'_, Result<Vec<(Key, Vec<u8>)>, CheckpointError>> {
+    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
         self.unless_stopped(self.inner.scan(thread, first, last))
     }
 

@@ -240,7 +240,9 @@ impl Committer {
         };
         there.extend(put(&batch.writes.rows));
         there.extend(put(&writes.rows));
-        there.into_iter().for_each(|key| writes.remove(key));
+        for key in there {
+            writes.remove(key);
+        }
         Ok(())
     }
 

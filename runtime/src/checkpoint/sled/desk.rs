@@ -261,8 +261,12 @@ impl Desk {
             (under_way, std::mem::take(&mut state.queue))
         };
         self.room.notify_waiters();
-        under_way.into_iter().for_each(|asker| asker.tell(Err(error.clone())));
-        queue.into_iter().for_each(|(_, asker)| asker.tell(Err(poisoned.clone())));
+        for asker in under_way {
+            asker.tell(Err(error.clone()));
+        }
+        for (_, asker) in queue {
+            asker.tell(Err(poisoned.clone()));
+        }
     }
 
     pub(super) fn end(&self) {

@@ -20,7 +20,8 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    BoxFuture, Change, CheckpointError, Checkpointer, Commit, Key, Lease, MAX_ROW, ThreadPage, ThreadQuery, Ticket,
+    BoxFuture, Change, CheckpointError, Checkpointer, Commit, Key, Lease, MAX_ROW, Rows, ThreadPage, ThreadQuery,
+    Ticket,
     leases::{Leases, lock},
 };
 use crate::ThreadId;
@@ -184,7 +185,7 @@ impl SledOptions {
     /// [`CheckpointError::RolledBack`], [`CheckpointError::CorruptStore`], [`CheckpointError::Full`],
     /// [`CheckpointError::Io`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<SledCheckpointer, CheckpointError> {
-        let faults = Arc::new(Faults::default());
+        let faults = Arc::new(Faults::new());
         let opened = open::open(self, path.as_ref(), &faults)?;
         let open::Opened { engine, last_thread, lock } = opened;
         let folder = engine.folder.clone();
@@ -316,12 +317,7 @@ impl Checkpointer for SledCheckpointer {
         self.read(move |shared| shared.get(&thread, key))
     }
 
-    fn scan(
-        &self,
-        thread: &ThreadId,
-        first: Key,
-        last: Key,
-    ) -> BoxFuture<'_, Result<Vec<(Key, Vec<u8>)>, CheckpointError>> {
+    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
         let thread = thread.clone();
         self.read(move |shared| shared.scan(&thread, first, last))
     }

@@ -33,7 +33,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     ThreadId,
-    checkpoint::{BoxFuture, Change, CheckpointError, Checkpointer, Commit, Expect, Key},
+    checkpoint::{BoxFuture, Change, CheckpointError, Checkpointer, Commit, Expect, Key, Rows},
 };
 
 mod commits;
@@ -233,6 +233,6 @@ fn expecting(expect: Expect, mut commit: Commit) -> Commit {
 }
 
 /// All rows of a thread.
-async fn all(store: &dyn Checkpointer, thread: &ThreadId) -> Result<Vec<(Key, Vec<u8>)>, CheckpointError> {
+async fn all(store: &dyn Checkpointer, thread: &ThreadId) -> Result<Rows, CheckpointError> {
     store.scan(thread, Key::FIRST, Key::LAST).await
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     ThreadId,
-    checkpoint::{Change, CheckpointError, Checkpointer, Commit, Expect, Key, Listing, ThreadQuery},
+    checkpoint::{Change, CheckpointError, Checkpointer, Commit, Expect, Key, Listing, Rows, ThreadQuery},
 };
 
 mod damage;
@@ -35,7 +35,7 @@ fn large(thread: &str, fill: u8) -> Commit {
     Commit { thread: id(thread), expect: vec![], changes: rows.chain(list).collect() }
 }
 
-async fn rows(store: &SledCheckpointer, thread: &str) -> Result<Vec<(Key, Vec<u8>)>, CheckpointError> {
+async fn rows(store: &SledCheckpointer, thread: &str) -> Result<Rows, CheckpointError> {
     store.scan(&id(thread), Key::FIRST, Key::LAST).await
 }
 
