@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    BoxFuture, Change, CheckpointError, Checkpointer, Commit, Expect, Key, Lease, ListedThread, Listing, MAX_ROW,
+    BoxFuture, Change, CheckpointError, Checkpointer, Commit, Expect, Key, Lease, ListedThread, Listing, MAX_ROW, Rows,
     ThreadPage, ThreadQuery, Ticket,
     leases::{Leases, lock},
     listing::{Place, Step, Walk},
@@ -239,12 +239,7 @@ impl Checkpointer for MemoryCheckpointer {
         Box::pin(ready(row))
     }
 
-    fn scan(
-        &self,
-        thread: &ThreadId,
-        first: Key,
-        last: Key,
-    ) -> BoxFuture<'_, Result<Vec<(Key, Vec<u8>)>, CheckpointError>> {
+    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
         let rows = self.with(|data| match data.threads.get(thread) {
             Some(state) if first <= last => {
                 Ok(state.rows.range(first..=last).map(|(key, row)| (*key, row.clone())).collect())

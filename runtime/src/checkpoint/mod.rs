@@ -28,6 +28,9 @@ pub use ticket::{Acknowledge, Ticket};
 /// A boxed future, as an object-safe async trait needs it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// Rows of a thread, in order.
+pub type Rows = Vec<(Key, Vec<u8>)>;
+
 /// The place of a row in its thread. Rows of a thread are ordered as these are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
@@ -201,12 +204,7 @@ pub trait Checkpointer: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     ///
     /// [`CheckpointError`] if the store cannot be read.
-    fn scan(
-        &self,
-        thread: &ThreadId,
-        first: Key,
-        last: Key,
-    ) -> BoxFuture<'_, Result<Vec<(Key, Vec<u8>)>, CheckpointError>>;
+    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>>;
 
     /// Lists threads.
     ///

@@ -9,7 +9,7 @@
 
 use crc32fast::Hasher;
 
-use super::{Change, CheckpointError, Key};
+use super::{Change, CheckpointError, Key, Rows};
 use crate::ThreadId;
 
 /// The form that is written. A reader refuses what it does not know.
@@ -130,12 +130,9 @@ pub(crate) fn unseal_one(thread: &ThreadId, key: Key, row: Vec<u8>) -> Result<Ve
 /// # Errors
 ///
 /// [`CheckpointError::Corrupt`] for anything that [`seal`] did not write; never a guess, never "absent".
-pub(crate) fn unseal(
-    thread: &ThreadId,
-    rows: Vec<(Key, Vec<u8>)>,
-) -> Result<Vec<(Key, Vec<u8>)>, CheckpointError> {
+pub(crate) fn unseal(thread: &ThreadId, rows: Rows) -> Result<Rows, CheckpointError> {
     let common = checksum_of(thread);
-    let mut items: Vec<(Key, Vec<u8>)> = Vec::with_capacity(rows.len());
+    let mut items: Rows = Vec::with_capacity(rows.len());
     // The chunk that must come next, if the last item is not whole.
     let mut wanted: Option<Key> = None;
     for (key, row) in rows {
@@ -222,7 +219,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_corrupt(rows: Vec<(Key, Vec<u8>)>) {
+    fn check_corrupt(rows: Rows) {
         match unseal(&thread("t"), rows) {
             Err(CheckpointError::Corrupt { thread: Some(_), key: Some(_), .. }) => {}
             other => panic!("damage went unseen: {other:?}"),

@@ -1,6 +1,6 @@
-//! Tools for tests of backends and of flows.
+//! Tools for tests of backends and of flows: a suite for checkpointers, and one that fails on demand.
 
 pub mod conformance;
-pub mod faulty;
+mod faulty;
 
 pub use faulty::{Fault, FaultyCheckpointer};

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     ThreadId,
-    checkpoint::{Change, CheckpointError, Commit, Expect, Key, Listing, leases::lock, listing::Place},
+    checkpoint::{Change, CheckpointError, Commit, Expect, Listing, leases::lock, listing::Place},
 };
 
 pub(super) struct Committer {
@@ -240,7 +240,9 @@ impl Committer {
         };
         there.extend(put(&batch.writes.rows));
         there.extend(put(&writes.rows));
-        there.into_iter().for_each(|key| writes.remove(key));
+        for key in there {
+            writes.remove(key);
+        }
         Ok(())
     }
 

@@ -209,7 +209,9 @@ impl Desk {
 
     pub(super) fn tell_large(&self) {
         let large = lock(&self.state).large.take();
-        large.map_or((), Waiting::tell);
+        if let Some(large) = large {
+            large.tell();
+        }
     }
 
     /// The message that was taken last removes this thread: it is told when the rows are gone.
@@ -259,8 +261,12 @@ impl Desk {
             (under_way, std::mem::take(&mut state.queue))
         };
         self.room.notify_waiters();
-        under_way.into_iter().for_each(|asker| asker.tell(Err(error.clone())));
-        queue.into_iter().for_each(|(_, asker)| asker.tell(Err(poisoned.clone())));
+        for asker in under_way {
+            asker.tell(Err(error.clone()));
+        }
+        for (_, asker) in queue {
+            asker.tell(Err(poisoned.clone()));
+        }
     }
 
     pub(super) fn end(&self) {

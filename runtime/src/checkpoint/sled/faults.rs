@@ -1,7 +1,5 @@
 //! Places where a test can make the store fail or stall. Outside of this crate's tests there are none.
 
-use std::io;
-
 /// Where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Point {
@@ -14,13 +12,17 @@ pub(super) enum Point {
 }
 
 #[cfg(not(test))]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Faults;
 
 #[cfg(not(test))]
 impl Faults {
+    pub(super) fn new() -> Self {
+        Self
+    }
+
     #[allow(clippy::unused_self, clippy::unnecessary_wraps)] // the twin below uses both
-    pub(super) fn at(&self, _: Point) -> io::Result<()> {
+    pub(super) fn at(&self, _: Point) -> std::io::Result<()> {
         Ok(())
     }
 }
@@ -47,6 +49,10 @@ mod armed {
     pub(in super::super) struct Faults(Mutex<Option<(Point, u64, Fault)>>);
 
     impl Faults {
+        pub(in super::super) fn new() -> Self {
+            Self::default()
+        }
+
         /// Arms the n-th pass of a point from now on, counted from 1.
         pub(in super::super) fn arm(&self, point: Point, nth: u64, fault: Fault) {
             *lock(&self.0) = Some((point, nth, fault));

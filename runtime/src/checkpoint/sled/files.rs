@@ -78,9 +78,7 @@ impl Folder {
         };
         match text.strip_prefix(FORMAT_WORDS).map(|number| number.trim_end().parse()) {
             Some(Ok(found)) if found <= FORMAT => Ok(Some(found)),
-            Some(Ok(found)) => {
-                Err(CheckpointError::NewerFormat { path: self.path.clone(), found, supported: FORMAT })
-            }
+            Some(Ok(found)) => Err(CheckpointError::NewerFormat { path: self.path.clone(), found, supported: FORMAT }),
             Some(Err(_)) | None => Err(self.damaged("FORMAT is not as it was written")),
         }
     }
@@ -112,9 +110,7 @@ impl Folder {
         match error {
             ::sled::Error::Io(error) => self.io(doing, error),
             ::sled::Error::Corruption { .. } => self.damaged(format!("{doing}: {error}")),
-            ::sled::Error::CollectionNotFound(_)
-            | ::sled::Error::Unsupported(_)
-            | ::sled::Error::ReportableBug(_) => {
+            ::sled::Error::CollectionNotFound(_) | ::sled::Error::Unsupported(_) | ::sled::Error::ReportableBug(_) => {
                 CheckpointError::Other { doing: doing.to_owned(), source: Arc::new(error) }
             }
         }

@@ -20,7 +20,8 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    BoxFuture, Change, CheckpointError, Checkpointer, Commit, Key, Lease, MAX_ROW, ThreadPage, ThreadQuery, Ticket,
+    BoxFuture, Change, CheckpointError, Checkpointer, Commit, Key, Lease, MAX_ROW, Rows, ThreadPage, ThreadQuery,
+    Ticket,
     leases::{Leases, lock},
 };
 use crate::ThreadId;
@@ -145,12 +146,7 @@ struct Counters {
 impl SledOptions {
     /// The defaults.
     pub fn new() -> Self {
-        Self {
-            cache_capacity: 64 << 20,
-            patience: Duration::from_secs(30),
-            accept_rollback: false,
-            quarantine: false,
-        }
+        Self { cache_capacity: 64 << 20, patience: Duration::from_secs(30), accept_rollback: false, quarantine: false }
     }
 
     /// How many bytes of pages are kept in memory; 64 MiB unless set. A hint: twice as much was seen.
@@ -189,7 +185,7 @@ impl SledOptions {
     /// [`CheckpointError::RolledBack`], [`CheckpointError::CorruptStore`], [`CheckpointError::Full`],
     /// [`CheckpointError::Io`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<SledCheckpointer, CheckpointError> {
-        let faults = Arc::new(Faults::default());
+        let faults = Arc::new(Faults::new());
         let opened = open::open(self, path.as_ref(), &faults)?;
         let open::Opened { engine, last_thread, lock } = opened;
         let folder = engine.folder.clone();
@@ -321,12 +317,7 @@ impl Checkpointer for SledCheckpointer {
         self.read(move |shared| shared.get(&thread, key))
     }
 
-    fn scan(
-        &self,
-        thread: &ThreadId,
-        first: Key,
-        last: Key,
-    ) -> BoxFuture<'_, Result<Vec<(Key, Vec<u8>)>, CheckpointError>> {
+    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
         let thread = thread.clone();
         self.read(move |shared| shared.scan(&thread, first, last))
     }

@@ -9,13 +9,10 @@ use super::{
 use crate::{
     ThreadId,
     checkpoint::{
-        CheckpointError, Key, ListedThread, ThreadPage, ThreadQuery,
+        CheckpointError, Key, ListedThread, Rows, ThreadPage, ThreadQuery,
         listing::{Place, Step, Walk},
     },
 };
-
-/// A thread's rows as they were scanned.
-type Rows = Vec<(Key, Vec<u8>)>;
 
 impl Shared {
     /// Reads rows of this thread (`None`: the list of threads) when nobody is changing them, and tells what was read when it
