@@ -43,7 +43,8 @@ pub(super) async fn attempts<T: Send + 'static>(
         let output = match one(&run, slot, attempt, spec, codec, &mut body).await {
             Ok(output) => output,
             Err(panic) => {
-                let what = format!("task {:?} (defined at {}:{})", spec.name, spec.definition.file, spec.definition.line);
+                let what =
+                    format!("task {:?} (defined at {}:{})", spec.name, spec.definition.file, spec.definition.line);
                 run.fail(RunError::Panicked { what, message: panic_message(&*panic) });
                 return;
             }
@@ -93,12 +94,10 @@ async fn one<T: Send + 'static>(
         Ok(future) => Within::new(ambient, future),
         Err(panic) => return Err(panic),
     };
-    let caught = poll_fn(move |cx| {
-        match catch_unwind(AssertUnwindSafe(|| Pin::new(&mut attempt).poll(cx))) {
-            Ok(Poll::Ready(output)) => Poll::Ready(output),
-            Ok(Poll::Pending) => Poll::Pending,
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
+    let caught = poll_fn(move |cx| match catch_unwind(AssertUnwindSafe(|| Pin::new(&mut attempt).poll(cx))) {
+        Ok(Poll::Ready(output)) => Poll::Ready(output),
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(panic) => Poll::Ready(Err(panic)),
     });
     match (spec.timeout, codec.from_error) {
         (Some(limit), Some(from_error)) => match tokio::time::timeout(limit, caught).await {
