@@ -4,4 +4,5 @@
 mod watch;
 
 mod basics;
+mod failure;
 mod replay;
