@@ -5,4 +5,6 @@ mod watch;
 
 mod basics;
 mod failure;
+mod faults;
 mod replay;
+mod retries;

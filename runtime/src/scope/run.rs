@@ -76,6 +76,8 @@ struct State {
     hold: Option<Arc<Hold>>,
     /// Whether a body was held back since the runtime drains.
     held_back: bool,
+    /// Why the store did not take a commit; nothing more is sent to it then.
+    store_failed: Option<RunError>,
 }
 
 /// A lease that is given back when nothing of the run is left.
@@ -219,6 +221,7 @@ impl Run {
                 spawned: Vec::new(),
                 hold: Some(hold.clone()),
                 held_back: false,
+                store_failed: None,
             }),
         })
     }
@@ -687,7 +690,7 @@ impl Run {
             match done {
                 Ok(thens) => self.take_in(thens),
                 Err(error) => {
-                    self.fail(RunError::from(error));
+                    self.store_failed(error.into());
                     break;
                 }
             }
@@ -695,15 +698,28 @@ impl Run {
         changed
     }
 
+    /// The store did not take a commit: nothing more is sent to it, so that no record has a gap before it. Also a run
+    /// that was about to go on as a new one stops here.
+    fn store_failed(self: &Arc<Self>, error: RunError) {
+        {
+            let mut state = self.lock();
+            if !matches!(state.stop, Some(Stop::Error(_))) {
+                state.stop = Some(Stop::Error(error.clone()));
+            }
+            state.store_failed.get_or_insert(error);
+        }
+        self.nudge();
+    }
+
     /// Waits until everything on its way is durable.
     pub(crate) async fn drained(self: &Arc<Self>) -> Result<(), RunError> {
         std::future::poll_fn(|cx| {
             self.pump(cx);
             let state = self.lock();
-            match &state.stop {
-                Some(Stop::Error(error @ RunError::Checkpoint(_))) => Poll::Ready(Err(error.clone())),
-                _ if state.in_flight.is_empty() => Poll::Ready(Ok(())),
-                _ => Poll::Pending,
+            match &state.store_failed {
+                Some(error) => Poll::Ready(Err(error.clone())),
+                None if state.in_flight.is_empty() => Poll::Ready(Ok(())),
+                None => Poll::Pending,
             }
         })
         .await
@@ -712,8 +728,11 @@ impl Run {
     /// Sends what was appended as one commit; `with` goes with it. `all`: also what waits for the run's end.
     pub(crate) fn flush(self: &Arc<Self>, all: bool, with: Vec<Change>) -> bool {
         let now = {
-            let mut state = self.lock();
-            let state = &mut *state;
+            let mut locked = self.lock();
+            let state = &mut *locked;
+            if state.store_failed.is_some() {
+                return false;
+            }
             if !state.journal.has_appended() && with.is_empty() && !(all && !state.overlay.is_empty()) {
                 return false;
             }
@@ -734,7 +753,8 @@ impl Run {
                 thens.push(entry.then);
             }
             if let Some(error) = failed {
-                state.stop.get_or_insert(Stop::Error(error.into()));
+                drop(locked);
+                self.store_failed(error.into());
                 return true;
             }
             state.overlay.extend(with);
