@@ -6,5 +6,6 @@ mod watch;
 mod basics;
 mod failure;
 mod faults;
+mod interrupts;
 mod replay;
 mod retries;
