@@ -9,3 +9,4 @@ mod faults;
 mod interrupts;
 mod replay;
 mod retries;
+mod verbs;
