@@ -6,6 +6,7 @@ mod watch;
 mod basics;
 mod failure;
 mod faults;
+mod identity;
 mod interrupts;
 mod replay;
 mod retries;

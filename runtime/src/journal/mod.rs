@@ -701,13 +701,16 @@ impl Journal {
     }
 
     fn diverged(&self, frame: Frame, seq: Seq, loaded: u32, step: RecordedStep, ended: bool) -> Box<Nondeterminism> {
-        let found = self.frames[frame.0 as usize]
-            .waiting
-            .iter()
-            .filter_map(|slot| self.calls.get(*slot))
-            .take(SHOWN)
-            .map(|call| CallSketch::from(&call.info(None)))
-            .collect();
+        let state = &self.frames[frame.0 as usize];
+        // Also those that the journal has further on: the order may have changed.
+        let early = state.queue.iter().filter_map(|step| match step {
+            Step::Loaded { loaded, .. } => self.loaded[*loaded as usize].holder,
+            Step::Live { .. } => None,
+        });
+        let mut made: Vec<Slot> = state.waiting.iter().copied().chain(early).take(SHOWN).collect();
+        made.dedup();
+        let calls = made.into_iter().filter_map(|slot| self.calls.get(slot));
+        let found = calls.map(|call| CallSketch::from(&call.info(None))).collect();
         let expected = CallSketch::from(&self.loaded[loaded as usize].info);
         Box::new(Nondeterminism { seq, expected, step, found, ended })
     }
