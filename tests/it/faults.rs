@@ -163,7 +163,8 @@ fn every_verb_on_a_closed_store_says_so() {
         let thread = runtime.thread("t").unwrap();
         thread.invoke(flow(1)).await.unwrap();
         runtime.close().await.unwrap();
-        let closed = |error: RunError| assert!(matches!(error, RunError::Checkpoint(CheckpointError::Closed)), "{error}");
+        let closed =
+            |error: RunError| assert!(matches!(error, RunError::Checkpoint(CheckpointError::Closed)), "{error}");
         closed(thread.invoke(flow(1)).await.unwrap_err());
         closed(thread.resume(flow).await.unwrap_err());
         closed(thread.state().await.unwrap_err());

@@ -4,10 +4,12 @@
 mod watch;
 
 mod basics;
+mod combinators;
 mod failure;
 mod faults;
 mod identity;
 mod interrupts;
+mod recorded;
 mod replay;
 mod retries;
 mod verbs;

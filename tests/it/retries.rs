@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use durably::{
-    CallStatus, RunError, Runtime, Status, attempt, entrypoint, idempotency_key, interrupt, resource, task,
-};
+use durably::{CallStatus, RunError, Runtime, Status, attempt, entrypoint, idempotency_key, interrupt, resource, task};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use tests::{Ledger, World, in_every_mode, on_every_checkpointer};
@@ -136,7 +134,10 @@ fn a_crash_between_attempts_keeps_their_count_and_their_pause() {
         clock.advance(Duration::from_secs(30));
         let error = open().resume(waits_between).await.unwrap_err();
         assert_eq!(counts(), [1, 1, 1]);
-        assert!(matches!(&error, RunError::Failed(failure) if failure.to_string() == "no luck at attempt 3"), "{error}");
+        assert!(
+            matches!(&error, RunError::Failed(failure) if failure.to_string() == "no luck at attempt 3"),
+            "{error}"
+        );
         // Three attempts, two crashes, one key.
         assert_eq!(ledger.all().values().filter(|count| **count == 3).count(), 1, "{:?}", ledger.all());
     });
@@ -194,9 +195,10 @@ async fn handles_one_of_two() -> anyhow::Result<String> {
 
 #[entrypoint]
 async fn fails_twice_at_once() -> anyhow::Result<Vec<String>> {
-    let all = join_all(["a", "b", "c"].map(|name| async move {
-        if name == "b" { Ok(solid(name).await) } else { fragile(name).await }
-    }));
+    let all = join_all(
+        ["a", "b", "c"]
+            .map(|name| async move { if name == "b" { Ok(solid(name).await) } else { fragile(name).await } }),
+    );
     all.await.into_iter().collect()
 }
 
@@ -256,7 +258,10 @@ fn a_resume_after_the_entrypoints_own_error_runs_its_code_again_and_no_task() {
                 None => thread.invoke(checks_by_itself()).await.unwrap_err(),
                 Some(_) => thread.resume(checks_by_itself).await.unwrap_err(),
             };
-            assert!(matches!(&error, RunError::Failed(failure) if failure.to_string().contains("own check")), "{error}");
+            assert!(
+                matches!(&error, RunError::Failed(failure) if failure.to_string().contains("own check")),
+                "{error}"
+            );
         }
         ledger.note("mended");
         let outcome = open(&world, &ledger, &watch).thread("t").unwrap().resume(checks_by_itself).await.unwrap();

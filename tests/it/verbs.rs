@@ -3,10 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use durably::{
-    AnswerError, Durability, IfUnfinished, Outcome, RunError, Runtime, Status, Thread,
-    checkpoint::MemoryCheckpointer,
-    entrypoint, interrupt, resource, task,
-    testing::FaultyCheckpointer,
+    AnswerError, Durability, IfUnfinished, Outcome, RunError, Runtime, Status, Thread, checkpoint::MemoryCheckpointer,
+    entrypoint, interrupt, resource, task, testing::FaultyCheckpointer,
 };
 use tests::{Ledger, World, block_on, in_every_mode, on_every_checkpointer};
 use tokio::sync::Notify;

@@ -286,7 +286,8 @@ impl Journal {
         Some((frame, Scope { order: Order::Released(frame), ..scope }))
     }
 
-    fn is_in_a_body(&self, scope: Scope) -> bool {
+    /// Whether a scope stands in a task's body, however deep: a nested entrypoint's own scope does not by itself.
+    pub(crate) fn is_in_a_body(&self, scope: Scope) -> bool {
         match (scope.order, scope.owner) {
             (Order::AtOnce, _) => true,
             (Order::Released(_), None) => false,

@@ -341,7 +341,7 @@ impl Run {
             Stage::Ready if !activity.begun => {
                 if call.kind != CallKind::Interrupt
                     && self.environment.draining.load(std::sync::atomic::Ordering::Acquire)
-                    && call.scope.owner.is_none()
+                    && !state.journal.is_in_a_body(call.scope)
                 {
                     state.held_back = true;
                     false
