@@ -72,14 +72,6 @@ impl<'a, T> Claimed<'a, T> {
         Some(Self { run, slot, name, read, work })
     }
 
-    pub(crate) fn run(&self) -> &Arc<Run> {
-        &self.run
-    }
-
-    pub(crate) fn slot(&self) -> Slot {
-        self.slot
-    }
-
     /// Polls the work where the call is awaited.
     fn work_here(&mut self, cx: &mut Context<'_>) {
         let Working::Here(work, signal) = &mut self.work else { return };

@@ -126,7 +126,7 @@ fn nested<D: Definition>(run: Arc<Run>, slot: Slot, input: D::Input) -> Work<'st
         match recorded {
             Ok(recorded) => run.finish(slot, recorded, 0),
             Err(source) => {
-                run.fail(RunError::Value { what: format!("the output of entrypoint {:?}", D::SPEC.name), source })
+                run.fail(RunError::Value { what: format!("the output of entrypoint {:?}", D::SPEC.name), source });
             }
         }
     })

@@ -197,7 +197,8 @@ impl Journal {
             Record::Wait(Wait { call, what, .. }) => {
                 let loaded = self.loaded_call(call);
                 if !matches!(what, Waited::Refused { .. }) {
-                    self.loaded[loaded as usize].wait = Some(what);
+                    // A question that was withdrawn is not open: it is asked anew if the code gets to wait for it again.
+                    self.loaded[loaded as usize].wait = Some(what).filter(|what| *what != Waited::Withdrawn);
                 }
                 self.order_step(loaded, seq, RecordedStep::Wait);
             }
@@ -466,7 +467,8 @@ impl Journal {
         }
         let (then, at_once) = match what {
             Waited::Answer { .. } => (Then::Opened, true),
-            Waited::Until { .. } | Waited::Refused { .. } => (Then::Nothing, true),
+            Waited::Refused { .. } | Waited::Withdrawn => (Then::Nothing, true),
+            Waited::Until { .. } => (Then::Nothing, false),
         };
         let record = Record::Wait(Wait { call: self.info(slot), what, at_ms });
         self.append(record, then, at_once);
@@ -606,7 +608,7 @@ impl Journal {
                 &Step::Loaded { loaded, seq, step, voided } => {
                     let entry = &self.loaded[loaded as usize];
                     if !voided && !entry.claimed {
-                        return Next::Diverged(self.diverged(frame, seq, loaded, step, false));
+                        return Next::Diverged(Box::new(self.diverged(frame, seq, loaded, step, false)));
                     }
                     let passed = state.queue.pop_front();
                     state.replaying -= 1;
@@ -672,7 +674,7 @@ impl Journal {
             _ => None,
         });
         match left {
-            Some((seq, loaded, step)) => Err(self.diverged(frame, seq, loaded, step, true)),
+            Some((seq, loaded, step)) => Err(Box::new(self.diverged(frame, seq, loaded, step, true))),
             None => Ok(()),
         }
     }
@@ -700,7 +702,7 @@ impl Journal {
         self.loaded_frames.insert(scope, steps.into());
     }
 
-    fn diverged(&self, frame: Frame, seq: Seq, loaded: u32, step: RecordedStep, ended: bool) -> Box<Nondeterminism> {
+    fn diverged(&self, frame: Frame, seq: Seq, loaded: u32, step: RecordedStep, ended: bool) -> Nondeterminism {
         let found = self.frames[frame.0 as usize]
             .waiting
             .iter()
@@ -709,7 +711,7 @@ impl Journal {
             .map(|call| CallSketch::from(&call.info(None)))
             .collect();
         let expected = CallSketch::from(&self.loaded[loaded as usize].info);
-        Box::new(Nondeterminism { seq, expected, step, found, ended })
+        Nondeterminism { seq, expected, step, found, ended }
     }
 
     /// The call's future is gone. `detached`: its body goes on all the same, and is recorded.

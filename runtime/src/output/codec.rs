@@ -20,8 +20,6 @@ pub struct OutputCodec<T> {
     pub(crate) decode: fn(&Recorded, &str) -> Result<T, ValueError>,
     /// Makes an output of a failure that the body did not return itself (a timeout), where the type can hold one.
     pub(crate) from_error: Option<fn(TaskError) -> T>,
-    /// Whether the output is an `Err`.
-    pub(crate) is_failure: fn(&T) -> bool,
 }
 
 impl<T> Clone for OutputCodec<T> {
@@ -83,7 +81,6 @@ fn plain<T: Serialize + DeserializeOwned>() -> OutputCodec<T> {
             ))),
         },
         from_error: None,
-        is_failure: |_| false,
     }
 }
 
@@ -104,7 +101,6 @@ where
             Recorded::Failure(failure) => read::<E, O, F>(failure, task).map(Err),
         },
         from_error: O::MAKE.is_some().then_some(|error| Err(O::make(error))),
-        is_failure: Result::is_err,
     }
 }
 

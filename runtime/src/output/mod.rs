@@ -23,7 +23,7 @@ use crate::value::{Payload, ValueError};
 
 /// What a finished body left: what the journal keeps and what is handed on from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Recorded {
+pub(crate) enum Recorded {
     /// A value; for a `Result`, what stood in its `Ok`.
     Value(Payload),
     /// What stood in an `Err`.

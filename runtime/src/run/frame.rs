@@ -53,10 +53,10 @@ impl<O> Entered<O> {
         self.signal.driver.register(cx.waker());
         let mut nudged: Vec<Slot> = Vec::new();
         loop {
-            if self.signal.take_own() || std::mem::take(&mut self.unsettled) {
-                if let Some(returned) = self.settle() {
-                    return Poll::Ready(returned);
-                }
+            if (self.signal.take_own() || std::mem::take(&mut self.unsettled))
+                && let Some(returned) = self.settle()
+            {
+                return Poll::Ready(returned);
             }
             if self.run.is_stopped() {
                 return Poll::Pending;

@@ -4,7 +4,7 @@ use std::{
     any::Any,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::Poll,
     time::{Duration, Instant},
@@ -100,12 +100,30 @@ async fn one<T: Send + 'static>(
         Err(panic) => Poll::Ready(Err(panic)),
     });
     match (spec.timeout, codec.from_error) {
-        (Some(limit), Some(from_error)) => match tokio::time::timeout(limit, caught).await {
-            Ok(output) => output,
-            Err(_) => Ok(from_error(TaskError::timed_out(spec.name, limit))),
-        },
+        (Some(limit), Some(from_error)) => {
+            let mut caught = pin!(caught);
+            tokio::select! {
+                biased;
+                output = &mut caught => output,
+                () = timed_out(run, slot, limit) => Ok(from_error(TaskError::timed_out(spec.name, limit))),
+            }
+        }
         // The macro refuses a timeout where the output cannot hold one.
         (None, _) | (Some(_), None) => caught.await,
+    }
+}
+
+/// Waits until an attempt that begins now has run for this long, not counting what it waits for the outside.
+async fn timed_out(run: &Run, slot: Slot, limit: Duration) {
+    let began = tokio::time::Instant::now();
+    let before = run.paused(slot);
+    loop {
+        let left = (limit + run.paused(slot).saturating_sub(before)).saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        // While it stands still, the time that is left does too: then there is no hurry to look again.
+        tokio::time::sleep(left.max(Duration::from_millis(1))).await;
     }
 }
 
@@ -124,13 +142,11 @@ fn attempt_future<'a, T: Send + 'static>(
         let output = replacement(ReplacedCall { arguments: arguments.unwrap_or_default(), attempt });
         let name = spec.name;
         return Box::pin(async move {
-            match output.await.downcast::<T>() {
-                Ok(output) => Ok(*output),
-                Err(_) => panic!(
-                    "the replacement of task `{name}` gives another type than the task, which gives `{}`",
-                    std::any::type_name::<T>()
-                ),
-            }
+            let Ok(output) = output.await.downcast::<T>() else {
+                let wanted = std::any::type_name::<T>();
+                panic!("the replacement of task `{name}` gives another type than the task, which gives `{wanted}`");
+            };
+            Ok(*output)
         });
     }
     match &mut body.form {
