@@ -81,6 +81,7 @@ impl fmt::Display for TaskError {
     }
 }
 
+#[allow(clippy::missing_fields_in_debug)] // the messages are the field `error`
 impl fmt::Debug for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let messages: Vec<&str> = self.messages().collect();
