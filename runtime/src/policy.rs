@@ -83,6 +83,13 @@ impl RetryPolicy {
     }
 }
 
+/// A random number from 0 to 1, for jitter: std's hasher keys are random, and differ each time.
+pub(crate) fn random_share() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    let bits = RandomState::new().hash_one(0_u8);
+    f64::from(u32::try_from(bits >> 32).expect("32 bits are left")) / f64::from(u32::MAX)
+}
+
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self::new()

@@ -9,6 +9,8 @@ pub use std::{
     time::Duration,
 };
 
+pub use tokio;
+
 pub use crate::{
     checkpoint::BoxFuture,
     entrypoint::{Definition, EntrypointCall, EntrypointSpec, Previous, Returned},

@@ -6,13 +6,30 @@ use std::{fmt, future::Future, pin::Pin};
 use crate::ThreadId;
 
 mod error;
+mod key;
+mod leases;
+mod listing;
+mod memory;
+#[allow(dead_code)] // the journal's store is its user
+pub(crate) mod rows;
+#[cfg(feature = "sled")]
+mod sled;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
 mod ticket;
 
 pub use error::CheckpointError;
+pub use key::KeyBytes;
+pub use memory::MemoryCheckpointer;
+#[cfg(feature = "sled")]
+pub use sled::{SledCheckpointer, SledOptions, SledStats};
 pub use ticket::{Acknowledge, Ticket};
 
 /// A boxed future, as an object-safe async trait needs it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Rows of a thread, in order.
+pub type Rows = Vec<(Key, Vec<u8>)>;
 
 /// The place of a row in its thread. Rows of a thread are ordered as these are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,7 +107,7 @@ pub struct Commit {
     pub changes: Vec<Change>,
 }
 
-/// The most bytes a backend must take in one row: what [`rows`] splits at, with its header.
+/// The most bytes a backend must take in one row; larger payloads are split into rows above the backend.
 pub const MAX_ROW: usize = 4096 + 64;
 
 /// The right to append to a thread, until it is released or voided.
@@ -187,12 +204,7 @@ pub trait Checkpointer: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     ///
     /// [`CheckpointError`] if the store cannot be read.
-    fn scan(
-        &self,
-        thread: &ThreadId,
-        first: Key,
-        last: Key,
-    ) -> BoxFuture<'_, Result<Vec<(Key, Vec<u8>)>, CheckpointError>>;
+    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>>;
 
     /// Lists threads.
     ///
@@ -208,7 +220,8 @@ pub trait Checkpointer: Send + Sync + fmt::Debug + 'static {
     /// [`CheckpointError::Busy`] while the thread is leased.
     fn delete_thread(&self, thread: &ThreadId) -> BoxFuture<'_, Result<bool, CheckpointError>>;
 
-    /// Waits for all queued commits, then closes: every later verb answers [`CheckpointError::Closed`].
+    /// Waits for all queued commits, then closes: every later verb answers [`CheckpointError::Closed`]. Closing again
+    /// is no error.
     ///
     /// # Errors
     ///

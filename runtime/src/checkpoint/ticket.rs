@@ -36,6 +36,12 @@ impl Ticket {
         let (sender, receiver) = oneshot::channel();
         (Acknowledge(sender), Self(State::Waiting(receiver)))
     }
+
+    /// Whether it is known by now that the commit was refused.
+    #[cfg(feature = "testing")]
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.0, State::Ready(Some(Err(_))))
+    }
 }
 
 impl Acknowledge {

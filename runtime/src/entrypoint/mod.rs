@@ -1,12 +1,12 @@
 //! What an annotated entrypoint is to the runtime: a definition at the level of types, and a call that is a value.
 
-use std::{
-    fmt,
-    future::Future,
-    marker::PhantomData,
-    pin::Pin,
-    task::{Context, Poll},
-};
+mod call;
+mod function;
+
+pub(crate) use call::record_input;
+pub use call::{EntrypointCall, continue_as_new};
+pub use function::EntrypointFn;
+
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -21,9 +21,7 @@ use crate::{
 pub struct EntrypointSpec {
     pub(crate) name: &'static str,
     pub(crate) version: u32,
-    pub(crate) module: &'static str,
-    pub(crate) file: &'static str,
-    pub(crate) line: u32,
+    pub(crate) definition: crate::journal::Definition,
     /// The names of its recorded parameters, in order.
     pub(crate) parameters: &'static [&'static str],
 }
@@ -38,7 +36,7 @@ impl EntrypointSpec {
         line: u32,
         parameters: &'static [&'static str],
     ) -> Self {
-        Self { name, version: 1, module, file, line, parameters }
+        Self { name, version: 1, definition: crate::journal::Definition { module, file, line }, parameters }
     }
 
     /// Sets the version that is recorded with each run.
@@ -124,29 +122,3 @@ impl<V, E> Returned<Result<V, E>> {
     }
 }
 
-/// A call of an entrypoint, as a value: hand it to a thread's `invoke`, or await it in another entrypoint.
-#[must_use = "an entrypoint's call does nothing until it is handed to a thread or awaited in another entrypoint"]
-pub struct EntrypointCall<D: Definition> {
-    pub(crate) input: Option<D::Input>,
-    definition: PhantomData<fn() -> D>,
-}
-
-impl<D: Definition> EntrypointCall<D> {
-    /// Called by the expansion of `#[entrypoint]`.
-    pub fn new(input: D::Input) -> Self {
-        Self { input: Some(input), definition: PhantomData }
-    }
-}
-
-impl<D: Definition> fmt::Debug for EntrypointCall<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EntrypointCall").field("entrypoint", &D::SPEC.name).finish_non_exhaustive()
-    }
-}
-
-impl<D: Definition> Future for EntrypointCall<D> {
-    type Output = D::Output;
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<D::Output> {
-        unimplemented!()
-    }
-}

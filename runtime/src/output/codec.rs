@@ -78,7 +78,7 @@ fn plain<T: Serialize + DeserializeOwned>() -> OutputCodec<T> {
         encode: |output| Payload::encode(output).map(Recorded::Value),
         decode: |recorded, task| match recorded {
             Recorded::Value(value) => value.decode(),
-            Recorded::Failure(failure) => Err(ValueError::custom(format!(
+            Recorded::Failure(failure) => Err(ValueError::unfit::<T>(format!(
                 "task `{task}` failed when it was recorded (\"{failure}\"), but its output is no longer a `Result`"
             ))),
         },
@@ -121,7 +121,7 @@ fn read<E, O: Origin<E>, F: Form<E>>(failure: &Failure, task: &str) -> Result<E,
     }
     match O::MAKE {
         Some(make) => Ok(make(failure.to_task_error(task))),
-        None => Err(ValueError::custom(format!(
+        None => Err(ValueError::unfit::<E>(format!(
             "the error of task `{task}` (\"{failure}\") was recorded as messages only, and its type can no longer be \
              made from them: give `{}` a `From<durably::TaskError>`",
             std::any::type_name::<E>()

@@ -15,8 +15,8 @@ pub struct Body<'a, T> {
 
 /// How a body runs.
 pub(crate) enum Form<'a, T> {
-    /// One attempt, polled in place.
-    Once(Pinned<'a, T>),
+    /// One attempt, polled in place; taken when it starts.
+    Once(Option<Pinned<'a, T>>),
     /// An attempt each time it is called, polled in place.
     Again(Box<dyn FnMut() -> Pinned<'a, T> + Send + 'a>),
     /// A synchronous function, one attempt each time it is called, on the blocking pool.
@@ -33,7 +33,7 @@ pub struct Retry<T> {
 impl<'a, T> Body<'a, T> {
     /// A body for a single attempt.
     pub fn once(body: impl Future<Output = T> + Send + 'a) -> Self {
-        Self { form: Form::Once(Box::pin(body)), retries: Vec::new() }
+        Self { form: Form::Once(Some(Box::pin(body))), retries: Vec::new() }
     }
 
     /// A body that can be run again.
@@ -44,6 +44,16 @@ impl<'a, T> Body<'a, T> {
     /// A synchronous body; `job` makes one attempt's work.
     pub fn blocking<J: FnOnce() -> T + Send + 'static>(mut job: impl FnMut() -> J + Send + 'a) -> Self {
         Self { form: Form::Blocking(Box::new(move || Box::new(job()))), retries: Vec::new() }
+    }
+
+    /// The body on its own, once: for unit tests.
+    pub(crate) async fn alone(self) -> T {
+        match self.form {
+            Form::Once(Some(body)) => body.await,
+            Form::Once(None) => unreachable!("a body is taken only in a run"),
+            Form::Again(mut make) => make().await,
+            Form::Blocking(mut make) => make()(),
+        }
     }
 
     /// Adds a retry policy; the first one that applies to a failure counts.

@@ -1,8 +1,62 @@
 //! Recorded values: how any serde value becomes bytes that come back equal, and how a call's arguments become an identity.
+//!
+//! The bytes are `MessagePack`, structs as maps by their field names, so that tools can show them without the Rust types.
+//! The codec is our own layer between serde and the markers of that form (`rmp`): `rmp-serde` gives `Some(())` and
+//! `Some(None)` back as `None`, takes a tuple for a struct by position, and cannot sort maps for an identity. Mending that
+//! from outside takes a wrapper around each of serde's visitors and accesses, and still no way to the bytes. [`wire`] has
+//! the table of what is written how.
+//!
+//! # What comes back equal
+//!
+//! Everything that serde's own derive can tell apart: every integer width, floats bit by bit, bytes, options in any
+//! nesting, maps with any keys, units, all enum forms. What serde itself cannot do, in any format:
+//!
+//! - `u128` and `i128` within an untagged, internally tagged or flattened part: refused when read, in this version of
+//!   serde even if small. Externally and adjacently tagged enums (`tag` with `content`) hold them.
+//! - An untagged enum is the first variant that fits; `skip` drops what it skips.
+//!
+//! A value that does not come back is found when it is recorded: what a task hands on is always the decoded record.
+//!
+//! # Which edits of a type stay readable
+//!
+//! | edit | a record of the old type |
+//! | --- | --- |
+//! | reorder fields or variants | reads |
+//! | add a field that is an `Option` or has `#[serde(default)]` | reads, with the default |
+//! | add another field | refused: `missing field` |
+//! | remove a field | reads without it (refused under `deny_unknown_fields`) |
+//! | rename a field or variant | refused, unless `#[serde(alias = "..")]` keeps the old name |
+//! | add a variant | reads |
+//! | remove a variant | refused where it was recorded |
+//! | widen an integer, or narrow it | reads if the number fits, else refused |
+//! | integer to float, number to string, .. | refused |
+//! | `f32` to `f64` | reads; the other way is refused |
+//! | `T` to `Option<T>` | reads as `Some` (the unit is refused) |
+//! | `Option<T>` to `T` | reads if it was `Some`, else refused |
+//! | wrap in a newtype, or unwrap it | reads |
+//! | tuple to struct, unit to empty struct, unit variant to one that holds something | refused |
+//! | rename or move the type itself | reads |
+//! | give a generic another parameter | as that field's edit |
+//!
+//! Refused always means [`ValueError::Unreadable`] with the field's path. Within untagged, internally tagged and flattened
+//! parts serde converts more freely: an integer reads as a float there, and a sequence as a struct by position.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+mod arguments;
+mod decode;
+mod encode;
+mod error;
+mod json;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use arguments::Arguments;
+pub use error::ValueError;
 
 /// A recorded value: compact self-describing bytes, and the fingerprint of the type that wrote them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,44 +67,38 @@ pub struct Payload {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Why a value could not be recorded, or a record not be read as the type wanted.
-#[derive(Clone, Debug)]
-pub struct ValueError;
-
-impl ValueError {
-    /// Says what was wrong with a record.
-    pub(crate) fn custom(_: String) -> Self {
-        Self
-    }
-}
-impl fmt::Display for ValueError {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        todo!()
-    }
-}
-impl std::error::Error for ValueError {}
-
 impl Payload {
     /// Records a value.
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError::Unwritable`] if its `Serialize` refuses, or it is nested deeper than 128 levels.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, ValueError> {
-        let _ = value;
-        todo!()
+        // Most values are small; a larger one grows from here.
+        let mut bytes = Vec::with_capacity(128);
+        encode::append(&mut bytes, value, encode::Order::AsGiven)?;
+        Ok(Self { fingerprint: fingerprint::<T>(), bytes })
     }
 
     /// Reads it as a `T`.
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError::Unreadable`] if it is a value, but not one of that type; [`ValueError::Damaged`] if it is none.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ValueError> {
-        todo!()
+        decode::whole(&self.bytes, Some(self.fingerprint))
     }
 
-    /// The value as JSON text, readable without the Rust type.
+    /// The value as JSON text, readable without the Rust type. It never fails, and is safe to print.
+    #[must_use]
     pub fn to_json(&self) -> String {
-        todo!()
+        self.preview(usize::MAX)
     }
 
-    /// The first `limit` characters of [`Self::to_json`], with an ellipsis if there are more.
+    /// [`Self::to_json`], cut to at most `limit` characters, the last of which is then an ellipsis.
+    #[must_use]
     pub fn preview(&self, limit: usize) -> String {
-        let _ = limit;
-        todo!()
+        json::json(&self.bytes, limit)
     }
 }
 
@@ -60,36 +108,13 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// The arguments of a call, in canonical form: equal values give equal bytes, whatever the order of their maps.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arguments;
-
-impl Arguments {
-    /// No arguments yet.
-    pub fn new() -> Self {
-        todo!()
-    }
-    /// Adds one.
-    pub fn push<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), ValueError> {
-        let _ = (name, value);
-        todo!()
-    }
-    /// SHA-256 of the canonical bytes.
-    pub fn digest(&self) -> [u8; 32] {
-        todo!()
-    }
-    /// How many canonical bytes there are.
-    pub fn len(&self) -> usize {
-        todo!()
-    }
-    /// For people: `url="https://…", n=3`, at most `limit` characters.
-    pub fn preview(&self, limit: usize) -> String {
-        let _ = limit;
-        todo!()
-    }
-    /// Reads one argument by name.
-    pub fn get<T: DeserializeOwned>(&self, name: &str) -> Option<Result<T, ValueError>> {
-        let _ = name;
-        todo!()
-    }
+/// A digest of a type's name. A hint for messages, never a reason to refuse: the compiler may name a type anew.
+fn fingerprint<T: ?Sized>() -> u64 {
+    // Eight bytes at a step, as names of generic types are long and this is done for each value.
+    std::any::type_name::<T>().as_bytes().chunks(8).fold(0, |digest, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        let mixed = (digest ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ (mixed >> 29)
+    })
 }

@@ -1,0 +1,183 @@
+//! One claimed call as the future that the code awaits: whatever it is a call of.
+
+use std::{
+    borrow::Cow,
+    future::Future,
+    panic::Location,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use crate::{
+    RunError, ValueError,
+    journal::{CallKind, Definition, NewCall, Slot},
+    output::Recorded,
+    scope::{Ambient, BodySignal, Run, Step, outside},
+    value::Arguments,
+};
+
+/// What a call does when it has no record: ends by finishing the call, or by stopping the run.
+pub(crate) type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// Reads a call's output from its record; the name is that of what was called.
+pub(crate) type Read<T> = fn(&Recorded, &str) -> Result<T, ValueError>;
+
+/// A claimed call.
+pub(crate) struct Claimed<'a, T> {
+    run: Arc<Run>,
+    slot: Slot,
+    name: Cow<'static, str>,
+    read: Read<T>,
+    work: Working<'a>,
+}
+
+/// Where a call's work is.
+enum Working<'a> {
+    /// None is needed, or it is over.
+    None,
+    /// It is polled in place, once it may start.
+    Here(Work<'a>, Option<(Arc<BodySignal>, Waker)>),
+    /// It goes to the pool, once it may start.
+    ToSpawn(Work<'static>, bool),
+    /// It is on the pool.
+    Spawned(tokio::task::AbortHandle, bool),
+}
+
+/// What is claimed.
+pub(crate) struct Claim<'d> {
+    pub(crate) kind: CallKind,
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) definition: Option<&'d Definition>,
+    pub(crate) arguments: Arguments,
+    pub(crate) location: &'static Location<'static>,
+}
+
+impl<'a, T> Claimed<'a, T> {
+    /// Claims a call where the code stands. `work` is made only if there is no record of it.
+    ///
+    /// `None`: the run is stopped by this, so that whatever awaits the call waits for good.
+    pub(crate) fn new(
+        ambient: &Ambient,
+        claim: Claim<'_>,
+        read: Read<T>,
+        work: impl FnOnce(&Arc<Run>, Slot) -> Option<Work<'a>>,
+    ) -> Option<Self> {
+        let Claim { kind, name, definition, arguments, location } = claim;
+        let run = ambient.run.clone();
+        let new = NewCall { kind, name: name.clone(), definition: definition.copied(), arguments, location };
+        let slot = run.claim(&ambient.scope, new)?;
+        let work = if run.is_recorded(slot) { None } else { work(&run, slot) };
+        let work = work.map_or(Working::None, |work| Working::Here(work, None));
+        Some(Self { run, slot, name, read, work })
+    }
+
+    pub(crate) fn run(&self) -> &Arc<Run> {
+        &self.run
+    }
+
+    pub(crate) fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// Polls the work where the call is awaited.
+    fn work_here(&mut self, cx: &mut Context<'_>) {
+        let Working::Here(work, signal) = &mut self.work else { return };
+        let done = match signal {
+            Some((body, waker)) => {
+                body.polled();
+                outside(|| work.as_mut().poll(&mut Context::from_waker(waker)))
+            }
+            None => match self.run.signal_of(self.slot) {
+                // In a task's body nobody minds who wakes.
+                None => work.as_mut().poll(cx),
+                Some(entrypoint) => {
+                    let body = BodySignal::new(entrypoint, self.slot);
+                    let waker = Waker::from(body.clone());
+                    let done = outside(|| work.as_mut().poll(&mut Context::from_waker(&waker)));
+                    *signal = Some((body, waker));
+                    done
+                }
+            },
+        };
+        if done.is_ready() {
+            self.work = Working::None;
+        }
+    }
+}
+
+impl<T> Claimed<'static, T> {
+    /// Has the body run on the pool, once it may start.
+    pub(crate) fn spawn(&mut self) {
+        self.work = match std::mem::replace(&mut self.work, Working::None) {
+            Working::Here(work, None) => Working::ToSpawn(work, false),
+            other => other,
+        };
+    }
+}
+
+impl<T> Claimed<'_, T> {
+    /// Has a spawned body go on when the call is dropped.
+    pub(crate) fn detach(&mut self) {
+        if let Working::ToSpawn(_, detached) | Working::Spawned(_, detached) = &mut self.work {
+            *detached = true;
+        }
+    }
+}
+
+impl<T> Future for Claimed<'_, T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let this = self.get_mut();
+        match this.run.step(this.slot, cx.waker()) {
+            Step::Wait => Poll::Pending,
+            Step::Release(recorded) => {
+                this.work = Working::None;
+                match (this.read)(&recorded, &this.name) {
+                    Ok(value) => Poll::Ready(value),
+                    Err(source) => {
+                        let what = format!("the recorded outcome of {:?}", this.name);
+                        this.run.fail(RunError::Value { what, source });
+                        Poll::Pending
+                    }
+                }
+            }
+            Step::Work => {
+                match std::mem::replace(&mut this.work, Working::None) {
+                    Working::ToSpawn(work, detached) => {
+                        // The thread is kept until the body has ended, also if its run is gone.
+                        let hold = this.run.hold();
+                        let handle = tokio::spawn(async move {
+                            work.await;
+                            drop(hold);
+                        });
+                        this.work = Working::Spawned(handle.abort_handle(), detached);
+                        this.run.keep_spawned(this.slot, handle);
+                    }
+                    other => {
+                        this.work = other;
+                        this.work_here(cx);
+                    }
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T> Drop for Claimed<'_, T> {
+    fn drop(&mut self) {
+        let detached = match &self.work {
+            Working::Spawned(_, true) => true,
+            Working::Spawned(handle, false) => {
+                handle.abort();
+                false
+            }
+            Working::None | Working::Here(..) | Working::ToSpawn(..) => false,
+        };
+        // The body first: what it holds is within the call.
+        self.work = Working::None;
+        self.run.drop_call(self.slot, detached);
+    }
+}

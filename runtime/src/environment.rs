@@ -1,0 +1,266 @@
+//! What a run takes from the process it runs in: a clock, randomness, resources, observers, replaced bodies.
+
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    fmt,
+    future::Future,
+    sync::{Arc, atomic::AtomicBool},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use crate::{
+    ThreadId,
+    checkpoint::{BoxFuture, Checkpointer},
+    id::{CallId, RunNo},
+    journal::CallKind,
+    output::Recorded,
+    value::{Arguments, Payload, ValueError},
+};
+
+/// Where a run's time comes from. The default is the system's clock and tokio's timers.
+pub trait Clock: Send + Sync + 'static {
+    /// The time now.
+    fn now(&self) -> SystemTime;
+
+    /// Waits until a moment; returns at once if it has passed.
+    fn sleep_until(&self, moment: SystemTime) -> BoxFuture<'static, ()>;
+}
+
+/// The system's clock and tokio's timers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn sleep_until(&self, moment: SystemTime) -> BoxFuture<'static, ()> {
+        let pause = moment.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
+        Box::pin(tokio::time::sleep(pause))
+    }
+}
+
+/// Milliseconds since 1970; a clock before that counts as 1970.
+pub(crate) fn millis(moment: SystemTime) -> u64 {
+    let since = moment.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The moment of so many milliseconds since 1970.
+pub(crate) fn moment(at_ms: u64) -> SystemTime {
+    UNIX_EPOCH.checked_add(Duration::from_millis(at_ms)).unwrap_or(UNIX_EPOCH)
+}
+
+/// Is told what happens in a runtime's runs, as it happens: for progress bars, metrics and logs.
+///
+/// It is called from within the run, so it should return quickly; what it does cannot change the run.
+///
+/// ```
+/// use durably::{Event, Observer};
+///
+/// #[derive(Debug)]
+/// struct Progress;
+///
+/// impl Observer for Progress {
+///     fn observe(&self, event: &Event<'_>) {
+///         if let Event::Released { call, replayed: false, .. } = event {
+///             println!("{} done", call.name);
+///         }
+///     }
+/// }
+/// ```
+pub trait Observer: Send + Sync + 'static {
+    /// Something happened.
+    fn observe(&self, event: &Event<'_>);
+}
+
+/// What an [`Observer`] is told.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A run begins, or goes on in this process.
+    RunStarted {
+        /// The run.
+        run: RunView<'a>,
+        /// Whether it has records from an earlier process or an earlier drive.
+        resumed: bool,
+    },
+    /// An attempt of a call's body begins.
+    Started {
+        /// The call.
+        call: CallView<'a>,
+        /// Which attempt it is, from 1.
+        attempt: u32,
+    },
+    /// A call's outcome is recorded, as durably as the run's mode says.
+    Recorded {
+        /// The call.
+        call: CallView<'a>,
+    },
+    /// A call's outcome is handed to the code.
+    Released {
+        /// The call.
+        call: CallView<'a>,
+        /// Whether it was recorded in an earlier drive of the run.
+        replayed: bool,
+        /// The recorded value; `None` for a failure.
+        value: Option<Recall<'a>>,
+    },
+    /// An attempt failed and another one will be made.
+    Retried {
+        /// The call.
+        call: CallView<'a>,
+        /// Which attempt failed, from 1.
+        attempt: u32,
+        /// Its error.
+        error: &'a str,
+        /// How long until the next one.
+        pause: Duration,
+    },
+    /// The run ended or paused.
+    RunStopped {
+        /// The run.
+        run: RunView<'a>,
+        /// How: `"completed"`, `"interrupted"`, or the kind of a [`RunError`](crate::RunError).
+        how: &'a str,
+    },
+}
+
+/// A run, as an observer sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RunView<'a> {
+    /// The thread.
+    pub thread: &'a ThreadId,
+    /// Which run of the thread.
+    pub run: RunNo,
+    /// The entrypoint's name.
+    pub entrypoint: &'a str,
+}
+
+/// A call, as an observer sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct CallView<'a> {
+    /// The run it is made in.
+    pub run: RunView<'a>,
+    /// Its identity.
+    pub id: CallId,
+    /// What sort of call it is.
+    pub kind: CallKind,
+    /// The name of what is called.
+    pub name: &'a str,
+    pub(crate) arguments: &'a Arguments,
+}
+
+impl CallView<'_> {
+    /// One of its recorded arguments, by the parameter's name.
+    ///
+    /// `None` if there is no such recorded parameter, or it is of another type.
+    #[must_use]
+    pub fn argument<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        self.arguments.get(name)?.ok()
+    }
+}
+
+/// A recorded value, as an observer sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Recall<'a>(pub(crate) &'a Payload);
+
+impl Recall<'_> {
+    /// The value, if it is of this type.
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError`] if it is of another type.
+    pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T, ValueError> {
+        self.0.decode()
+    }
+}
+
+/// The arguments of a call whose body a test replaced.
+#[derive(Clone, Debug)]
+pub struct ReplacedCall {
+    pub(crate) arguments: Arguments,
+    pub(crate) attempt: u32,
+}
+
+impl ReplacedCall {
+    /// One of the recorded arguments, by the parameter's name.
+    ///
+    /// `None` if there is no such recorded parameter, or it is of another type.
+    #[must_use]
+    pub fn argument<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        self.arguments.get(name)?.ok()
+    }
+
+    /// Which attempt this is, from 1.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+}
+
+/// A body that stands in for a task's own; gives the task's output as `Any`.
+pub(crate) type Replacement =
+    Arc<dyn Fn(ReplacedCall) -> BoxFuture<'static, Box<dyn Any + Send>> + Send + Sync>;
+
+/// Erases the output type of a replacement.
+pub(crate) fn replacement<T, F, Fut>(body: F) -> Replacement
+where
+    T: Send + 'static,
+    F: Fn(ReplacedCall) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = T> + Send + 'static,
+{
+    Arc::new(move |call| {
+        let output = body(call);
+        Box::pin(async move { Box::new(output.await) as Box<dyn Any + Send> })
+    })
+}
+
+/// What all runs of a runtime share.
+pub(crate) struct Environment {
+    pub(crate) checkpointer: Arc<dyn Checkpointer>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observers: Vec<Arc<dyn Observer>>,
+    pub(crate) resources: HashMap<TypeId, (&'static str, Arc<dyn Any + Send + Sync>)>,
+    pub(crate) replacements: HashMap<String, Replacement>,
+    /// Sleeps at least this long park the run instead of holding it in memory.
+    pub(crate) park_after: Duration,
+    /// Whether no more bodies are started.
+    pub(crate) draining: AtomicBool,
+}
+
+impl Environment {
+    /// The time now, in milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> u64 {
+        millis(self.clock.now())
+    }
+
+    /// Tells the observers; the event is made only if there are any.
+    pub(crate) fn observe<'a>(&self, event: impl FnOnce() -> Event<'a>) {
+        if self.observers.is_empty() {
+            return;
+        }
+        let event = event();
+        for observer in &self.observers {
+            observer.observe(&event);
+        }
+    }
+}
+
+/// The recorded value, for an observer.
+pub(crate) fn recall(recorded: &Recorded) -> Option<Recall<'_>> {
+    match recorded {
+        Recorded::Value(payload) => Some(Recall(payload)),
+        Recorded::Failure(_) => None,
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment").field("checkpointer", &self.checkpointer).finish_non_exhaustive()
+    }
+}

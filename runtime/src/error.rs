@@ -1,0 +1,268 @@
+//! What a caller of a thread's verbs can be told instead of an outcome.
+
+use std::fmt;
+
+use crate::{
+    CallKind, CheckpointError, Failure, Nondeterminism, RunNo, Seq, Status, ThreadId, ThreadIdError, ValueError,
+    journal::CallSketch,
+};
+
+/// Why a run did not come to an outcome, or a verb was refused.
+///
+/// What the framework itself has to report never reaches the entrypoint as an `Err` of the user's type: the entrypoint
+/// stays where it is, and the caller gets one of these.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The entrypoint returned an error. It is recorded; resuming opens the failures that led to it again.
+    Failed(Failure),
+    /// The entrypoint or one of its tasks panicked. Resuming runs that call again.
+    Panicked {
+        /// What panicked, and where it was called.
+        what: String,
+        /// The panic's message.
+        message: String,
+    },
+    /// The code no longer makes the calls that its journal has.
+    Nondeterminism(Box<Nondeterminism>),
+    /// A value could not be recorded, or its record not be read as the type wanted.
+    Value {
+        /// What it is the value of.
+        what: String,
+        /// Why.
+        source: ValueError,
+    },
+    /// The entrypoint was woken by something that is not recorded, such as a timer, a socket or another task.
+    ForeignWake {
+        /// The entrypoint.
+        entrypoint: String,
+    },
+    /// The entrypoint waits, but for nothing that is recorded or running.
+    Stalled {
+        /// The entrypoint.
+        entrypoint: String,
+    },
+    /// The entrypoint wakes itself again and again without ever coming to rest.
+    Unsettled {
+        /// The entrypoint.
+        entrypoint: String,
+        /// How often it was polled.
+        polls: u32,
+    },
+    /// Two definitions have one name in a run, so that their records could be taken for each other's.
+    TwoDefinitions {
+        /// What sort of thing they are.
+        kind: CallKind,
+        /// The name.
+        name: String,
+        /// Where the one stands.
+        first: String,
+        /// Where the other stands.
+        second: String,
+    },
+    /// Two different calls have one identity. Never seen unless somebody can break SHA-256.
+    Collision {
+        /// The one that the journal has.
+        recorded: CallSketch,
+        /// The one that the code made.
+        called: CallSketch,
+    },
+    /// The store failed.
+    Checkpoint(CheckpointError),
+    /// The stored journal is damaged at this record.
+    Corrupt {
+        /// The thread.
+        thread: ThreadId,
+        /// The run.
+        run: RunNo,
+        /// The record.
+        seq: Seq,
+        /// What is wrong.
+        detail: String,
+    },
+    /// Somebody else runs the thread now.
+    Busy {
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// The thread has a run that has not ended.
+    Unfinished {
+        /// The thread.
+        thread: ThreadId,
+        /// What it is doing.
+        status: Status,
+    },
+    /// The thread has never run.
+    NothingToResume {
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// The thread's run was discarded or cancelled.
+    Cancelled {
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// The thread's run belongs to another entrypoint.
+    WrongEntrypoint {
+        /// The thread.
+        thread: ThreadId,
+        /// The entrypoint that the run was started with.
+        recorded: String,
+        /// The entrypoint that was given.
+        given: String,
+    },
+    /// The unfinished run was started with another input.
+    InputMismatch {
+        /// The thread.
+        thread: ThreadId,
+        /// The recorded input, for people.
+        recorded: String,
+        /// The given input, for people.
+        given: String,
+    },
+    /// A run's entrypoint is not registered with the runtime, so that it cannot be driven by name.
+    UnknownEntrypoint {
+        /// The name that the run was started with.
+        name: String,
+        /// The names that are registered.
+        known: Vec<String>,
+    },
+    /// A thread's name is none.
+    ThreadId(ThreadIdError),
+}
+
+impl RunError {
+    /// The name under which this is counted and logged; stable.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Failed(_) => "failed",
+            Self::Panicked { .. } => "panicked",
+            Self::Nondeterminism(_) => "nondeterminism",
+            Self::Value { .. } => "value",
+            Self::ForeignWake { .. } => "foreign wake",
+            Self::Stalled { .. } => "stalled",
+            Self::Unsettled { .. } => "unsettled",
+            Self::TwoDefinitions { .. } => "two definitions",
+            Self::Collision { .. } => "collision",
+            Self::Checkpoint(_) => "checkpoint",
+            Self::Corrupt { .. } => "corrupt",
+            Self::Busy { .. } => "busy",
+            Self::Unfinished { .. } => "unfinished",
+            Self::NothingToResume { .. } => "nothing to resume",
+            Self::Cancelled { .. } => "cancelled",
+            Self::WrongEntrypoint { .. } => "wrong entrypoint",
+            Self::InputMismatch { .. } => "input mismatch",
+            Self::UnknownEntrypoint { .. } => "unknown entrypoint",
+            Self::ThreadId(_) => "thread id",
+        }
+    }
+
+    /// What the thread is left as by this error; `None`: as it was.
+    pub(crate) fn leaves(&self) -> Option<Status> {
+        match self {
+            Self::Failed(_) | Self::Panicked { .. } => Some(Status::Failed),
+            Self::Nondeterminism(_)
+            | Self::Value { .. }
+            | Self::ForeignWake { .. }
+            | Self::Stalled { .. }
+            | Self::Unsettled { .. }
+            | Self::TwoDefinitions { .. }
+            | Self::Collision { .. }
+            | Self::Corrupt { .. } => Some(Status::Stuck),
+            Self::Checkpoint(_)
+            | Self::Busy { .. }
+            | Self::Unfinished { .. }
+            | Self::NothingToResume { .. }
+            | Self::Cancelled { .. }
+            | Self::WrongEntrypoint { .. }
+            | Self::InputMismatch { .. }
+            | Self::UnknownEntrypoint { .. }
+            | Self::ThreadId(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(failure) => write!(f, "the entrypoint failed: {failure}"),
+            Self::Panicked { what, message } => write!(f, "{what} panicked: {message}"),
+            Self::Nondeterminism(divergence) => fmt::Display::fmt(divergence, f),
+            Self::Value { what, source } => write!(f, "{what}: {source}"),
+            Self::ForeignWake { entrypoint } => write!(
+                f,
+                "entrypoint {entrypoint:?} was woken by something that is not recorded (a timer, a socket, another task's channel): do such waiting inside a #[task], or use durably::sleep and durably::interrupt"
+            ),
+            Self::Stalled { entrypoint } => write!(
+                f,
+                "entrypoint {entrypoint:?} waits, but neither for a call nor for an answer: it awaits something that is not recorded, or that never comes; do such waiting inside a #[task]"
+            ),
+            Self::Unsettled { entrypoint, polls } => write!(
+                f,
+                "entrypoint {entrypoint:?} woke itself {polls} times without coming to rest: look for a loop that awaits only what is ready at once (yield_now, a busy channel)"
+            ),
+            Self::TwoDefinitions { kind, name, first, second } => write!(
+                f,
+                "two definitions of {} {name:?} are called in one run, at {first} and at {second}: give one of them another name with `name = \"..\"`",
+                kind.word()
+            ),
+            Self::Collision { recorded, called } => {
+                write!(f, "two calls have one identity, {recorded} and {called}: change one's name or key")
+            }
+            Self::Checkpoint(error) => write!(f, "the store failed, and the run stopped before its next effect: {error}"),
+            Self::Corrupt { thread, run, seq, detail } => write!(
+                f,
+                "the journal of thread {thread} is damaged at run {run}, record {seq}: {detail}; restore it from a backup, or discard the run"
+            ),
+            Self::Busy { thread } => write!(f, "thread {thread} is running elsewhere; wait for it with `.wait()`, or try again later"),
+            Self::Unfinished { thread, status } => write!(
+                f,
+                "thread {thread} has a run that has not ended ({status}): resume it, or choose with `.if_unfinished(..)` what becomes of it"
+            ),
+            Self::NothingToResume { thread } => write!(f, "thread {thread} has never run; start it with `invoke`"),
+            Self::Cancelled { thread } => write!(f, "the last run of thread {thread} was given up; start a new one with `invoke`"),
+            Self::WrongEntrypoint { thread, recorded, given } => write!(
+                f,
+                "the run of thread {thread} belongs to entrypoint {recorded:?}, not to {given:?}; resume it with its own, or discard it"
+            ),
+            Self::InputMismatch { thread, recorded, given } => write!(
+                f,
+                "the unfinished run of thread {thread} was started with other input ({recorded}) than is given now ({given}); resume it with its own input, or discard it"
+            ),
+            Self::UnknownEntrypoint { name, known } => write!(
+                f,
+                "entrypoint {name:?} is not registered with the runtime (known: {}); add it with `Runtime::builder().entrypoint(..)`",
+                known.join(", ")
+            ),
+            Self::ThreadId(error) => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Nondeterminism(divergence) => Some(divergence),
+            Self::Value { source, .. } => Some(source),
+            Self::Checkpoint(error) => Some(error),
+            Self::ThreadId(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<CheckpointError> for RunError {
+    fn from(error: CheckpointError) -> Self {
+        match error {
+            CheckpointError::Busy { thread } => Self::Busy { thread },
+            error => Self::Checkpoint(error),
+        }
+    }
+}
+
+impl From<ThreadIdError> for RunError {
+    fn from(error: ThreadIdError) -> Self {
+        Self::ThreadId(error)
+    }
+}

@@ -1,0 +1,182 @@
+//! One call of a run while it is known: its identity, where it stands, and how far it has come.
+
+use std::{borrow::Cow, panic::Location, sync::Arc};
+
+use sha2::{Digest as _, Sha256};
+
+use super::record::{CallInfo, CallKind};
+use crate::{
+    id::{CallId, ScopeId},
+    output::Recorded,
+    value::Arguments,
+};
+
+/// The most characters of a call's arguments that its record shows.
+const PREVIEW: usize = 120;
+
+/// A place in the table of calls. The generation tells a place that was given to another call since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Slot {
+    pub(super) index: u32,
+    pub(super) generation: u32,
+}
+
+impl Slot {
+    /// The place alone, to keep something beside the table.
+    pub(crate) fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// A place in the table of entered entrypoints; the run's own is [`Frame::ROOT`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Frame(pub(super) u32);
+
+impl Frame {
+    /// The run's own entrypoint.
+    pub(crate) const ROOT: Self = Self(0);
+
+    /// The place alone, to keep something beside the table.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scope {
+    pub(crate) id: ScopeId,
+    pub(crate) order: Order,
+    /// The call whose body this stands in, and which attempt of it; `None` in the run's own entrypoint.
+    pub(crate) owner: Option<(Slot, u32)>,
+}
+
+/// How the outcomes of a scope's calls are handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// One by one, in the journal's order: in an entrypoint.
+    Released(Frame),
+    /// At once when recorded: in a task's body, which is free to be nondeterministic.
+    AtOnce,
+}
+
+impl Scope {
+    /// The run's own entrypoint.
+    pub(crate) const ROOT: Self = Self { id: ScopeId(0), order: Order::Released(Frame::ROOT), owner: None };
+}
+
+/// Where the source of a definition stands; two definitions of one name in a run are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Definition {
+    pub(crate) module: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) line: u32,
+}
+
+/// What a claim says of the call.
+#[derive(Debug)]
+pub(crate) struct NewCall {
+    pub(crate) kind: CallKind,
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) definition: Option<Definition>,
+    pub(crate) arguments: Arguments,
+    pub(crate) location: &'static Location<'static>,
+}
+
+/// How far a call has come.
+#[derive(Clone, Debug)]
+pub(crate) enum Stage {
+    /// Its outcome is recorded and not yet its turn, or replay is not over and it has no record.
+    Waiting,
+    /// Its body may start.
+    Ready,
+    /// Its body runs.
+    Working,
+    /// Its outcome is being recorded, or waits for its turn.
+    Finished,
+    /// Its outcome is to be handed on.
+    Released(Arc<Recorded>),
+    /// Its outcome was handed on.
+    Taken,
+}
+
+/// A claimed call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) id: CallId,
+    pub(crate) kind: CallKind,
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) scope: Scope,
+    pub(crate) digest: [u8; 32],
+    pub(crate) arguments: Arguments,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) stage: Stage,
+    /// Whether the outcome it has or gets was loaded rather than made in this process.
+    pub(crate) replayed: bool,
+    /// How many attempts of its body have been started.
+    pub(crate) attempts: u32,
+    /// When the next attempt is due, if an earlier one failed.
+    pub(crate) next_ms: u64,
+    /// What the loaded records of this call are, if there are any.
+    pub(super) loaded: Option<u32>,
+    /// Whether its future is gone.
+    pub(super) dropped: bool,
+    /// Whether its outcome is on its way through the checkpointer or the queue.
+    pub(super) in_flight: bool,
+}
+
+impl Call {
+    /// What its records say of it.
+    pub(super) fn info(&self, frame: Option<ScopeId>) -> CallInfo {
+        CallInfo {
+            id: self.id,
+            kind: self.kind,
+            scope: self.scope.id,
+            frame,
+            name: self.name.clone(),
+            digest: self.digest,
+            length: u32::try_from(self.arguments.len()).unwrap_or(u32::MAX),
+            preview: self.arguments.preview(PREVIEW),
+            file: Cow::Borrowed(self.location.file()),
+            line: self.location.line(),
+        }
+    }
+
+    /// The scope of the calls made in its body, in the current attempt.
+    pub(super) fn body_scope(&self, slot: Slot, order: Order) -> Scope {
+        // The base is a digest already; the ordinal keeps equal calls apart, and the turn keeps a scope from equalling
+        // the base of a call.
+        let id = self.id.base.rotate_left(64).wrapping_add(u128::from(self.id.ordinal) + 1);
+        Scope { id: ScopeId(id), order, owner: Some((slot, self.attempts)) }
+    }
+}
+
+/// The part of a call's identity that equal calls share.
+pub(super) fn base(scope: ScopeId, kind: CallKind, name: &str, digest: &[u8; 32]) -> u128 {
+    truncated(
+        Sha256::new_with_prefix(b"durably.call.1\0")
+            .chain_update(scope.0.to_be_bytes())
+            .chain_update(kind.word())
+            .chain_update([0])
+            .chain_update(digest)
+            .chain_update(name),
+    )
+}
+
+/// The scope of a branch.
+pub(super) fn branch(parent: ScopeId, name: &str, ordinal: u32) -> ScopeId {
+    ScopeId(truncated(
+        Sha256::new_with_prefix(b"durably.branch.1\0")
+            .chain_update(parent.0.to_be_bytes())
+            .chain_update(ordinal.to_be_bytes())
+            .chain_update(name),
+    ))
+}
+
+/// 128 bits of it: as many as every decision rests on.
+fn truncated(digest: Sha256) -> u128 {
+    let bytes = digest.finalize();
+    let mut half = [0; 16];
+    half.copy_from_slice(&bytes[..16]);
+    u128::from_be_bytes(half)
+}

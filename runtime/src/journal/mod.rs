@@ -1,0 +1,763 @@
+//! Where a run's calls stand: the replay state machine. Pure: no I/O, no clock, no waker.
+//!
+//! A run is an entrypoint stepped by its journal. The caller (the driver, or a test) claims a call when the code makes
+//! it, asks for the next release when the entrypoint has settled, and appends what bodies leave. Nothing here depends on
+//! the order in which calls are claimed, only on which are; what is handed on is in the journal's order alone.
+//!
+//! Two kinds of scope: an entrypoint's calls are *released* one by one in the order of their records; calls made in a
+//! task's body are answered at once when they have a record, since a body is free to be nondeterministic.
+
+mod call;
+mod divergence;
+mod record;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    fmt,
+    hash::{BuildHasherDefault, Hasher},
+    sync::Arc,
+};
+
+pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stage};
+pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
+pub use record::CallKind;
+pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Wait, Waited};
+use table::Table;
+
+use crate::{
+    id::{CallId, ScopeId, Seq},
+    output::Recorded,
+};
+
+/// How many of the code's unmatched calls a divergence shows.
+const SHOWN: usize = 3;
+
+/// A run's journal in memory: what was loaded, what is claimed, what is to be released and what to be appended.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    next_seq: u32,
+    calls: Table,
+    frames: Vec<FrameState>,
+    scopes: HashMap<ScopeId, ScopeState, ByDigest>,
+    loaded: Vec<Loaded>,
+    loaded_calls: HashMap<CallId, u32, ByDigest>,
+    /// The loaded records of entrypoints that are not entered yet, by scope.
+    loaded_frames: HashMap<ScopeId, VecDeque<Step>, ByDigest>,
+    definitions: HashMap<(CallKind, std::borrow::Cow<'static, str>), Definition>,
+    appended: Vec<Appended>,
+}
+
+/// One entered entrypoint: the run's own or a nested one.
+#[derive(Debug)]
+struct FrameState {
+    scope: ScopeId,
+    /// What is to be released or passed, in the journal's order.
+    queue: VecDeque<Step>,
+    /// How many steps of the queue were loaded; replay lasts while there are any.
+    replaying: usize,
+    /// Calls that wait for the end of replay.
+    waiting: Vec<Slot>,
+    /// What it was released so far, kept where the entrypoint may be entered anew in this process: in a task's body.
+    history: Option<Vec<Step>>,
+    /// Whether its future was dropped before it ended.
+    abandoned: bool,
+}
+
+/// One step of an entrypoint's order.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A loaded record of this call.
+    Loaded { loaded: u32, seq: Seq, step: RecordedStep, voided: bool },
+    /// An outcome of this process.
+    Live { slot: Slot, recorded: Arc<Recorded> },
+}
+
+/// Calls made in one scope.
+#[derive(Debug, Default)]
+struct ScopeState {
+    ordinals: HashMap<u128, u32, ByDigest>,
+    branches: HashMap<String, u32>,
+    /// Failures released after which no call was claimed: those the code has not got past.
+    unpassed: Vec<CallId>,
+    /// Scopes that stand within, through a branch, and calls whose bodies were begun here.
+    within: Vec<ScopeId>,
+}
+
+/// What the journal has of one call.
+#[derive(Debug)]
+struct Loaded {
+    info: CallInfo,
+    outcome: Option<(Arc<Recorded>, u32)>,
+    attempts: u32,
+    next_ms: u64,
+    wait: Option<Waited>,
+    claimed: bool,
+    /// The claim's place, while its future lives.
+    holder: Option<Slot>,
+}
+
+/// A record that was made and is to be written.
+#[derive(Debug)]
+pub(crate) struct Appended {
+    pub(crate) seq: Seq,
+    pub(crate) record: Record,
+    /// What becomes of it once it is durable.
+    pub(crate) then: Then,
+    /// Whether it must be durable at once in every durability mode, with all before it.
+    pub(crate) at_once: bool,
+}
+
+/// What becomes of a record once it is durable.
+#[derive(Debug)]
+pub(crate) enum Then {
+    /// Nothing waits for it.
+    Nothing,
+    /// It takes its place in its entrypoint's order.
+    Queue(Frame, Slot, Arc<Recorded>),
+    /// It is handed on at once.
+    HandOn(Slot, Arc<Recorded>),
+    /// A question is visible from now on.
+    Opened,
+    /// The next attempt may start. Not before: what the last one left is on disk, and known, by then.
+    TryAgain(Slot),
+}
+
+/// What an entrypoint is given next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// This call's outcome; wake it. Whether it was loaded.
+    Release { slot: Slot, replayed: bool },
+    /// Replay is over; wake these, their bodies may start.
+    Live(Vec<Slot>),
+    /// The code and the journal do not agree.
+    Diverged(Box<Nondeterminism>),
+    /// Nothing until something is recorded.
+    Nothing,
+}
+
+/// Why a call could not be claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ClaimError {
+    /// Two definitions have one name.
+    TwoDefinitions { kind: CallKind, name: String, first: Definition, second: Definition },
+    /// It was made by an earlier attempt of a body that has been started anew.
+    Stale,
+    /// Two calls have one identity and are not the same.
+    Collision(Box<(CallSketch, CallSketch)>),
+}
+
+/// Why records are not a journal.
+#[derive(Clone, Debug)]
+pub(crate) struct BrokenJournal {
+    pub(crate) seq: Seq,
+    pub(crate) detail: String,
+}
+
+impl Journal {
+    /// A journal of the records after a run's start; `next_seq` is the place after the last of them.
+    pub(crate) fn load(records: Vec<(Seq, Record)>, next_seq: u32) -> Result<Self, BrokenJournal> {
+        let mut journal = Self {
+            next_seq,
+            calls: Table::default(),
+            frames: Vec::new(),
+            scopes: HashMap::default(),
+            loaded: Vec::new(),
+            loaded_calls: HashMap::default(),
+            loaded_frames: HashMap::default(),
+            definitions: HashMap::new(),
+            appended: Vec::new(),
+        };
+        for (seq, record) in records {
+            journal.take_in(seq, record)?;
+        }
+        journal.enter(Scope::ROOT.id, false);
+        Ok(journal)
+    }
+
+    fn take_in(&mut self, seq: Seq, record: Record) -> Result<(), BrokenJournal> {
+        match record {
+            Record::Outcome(Outcome { call, recorded, attempts, .. }) => {
+                let id = call.id;
+                let loaded = self.loaded_call(call);
+                if self.loaded[loaded as usize].outcome.replace((recorded, attempts)).is_some() {
+                    return Err(BrokenJournal { seq, detail: format!("call {id} has two outcomes") });
+                }
+                self.order_step(loaded, seq, RecordedStep::Outcome);
+            }
+            Record::Attempt(Attempt { call, number, reopened, next_ms, .. }) => {
+                let loaded = self.loaded_call(call);
+                let entry = &mut self.loaded[loaded as usize];
+                (entry.attempts, entry.next_ms) = (number, next_ms);
+                self.order_step(loaded, seq, RecordedStep::Attempt);
+                self.void(&reopened);
+            }
+            Record::Wait(Wait { call, what, .. }) => {
+                let loaded = self.loaded_call(call);
+                if !matches!(what, Waited::Refused { .. }) {
+                    self.loaded[loaded as usize].wait = Some(what);
+                }
+                self.order_step(loaded, seq, RecordedStep::Wait);
+            }
+            Record::Resume(Resume { reopened, .. }) => self.void(&reopened),
+            // An end that was followed by a resume: its list is in the resume.
+            Record::End(_) => {}
+            Record::Start(_) => return Err(BrokenJournal { seq, detail: "a second start of the run".to_owned() }),
+        }
+        Ok(())
+    }
+
+    fn loaded_call(&mut self, info: CallInfo) -> u32 {
+        let next = u32::try_from(self.loaded.len()).expect("a run has fewer than 2^32 records");
+        let loaded = *self.loaded_calls.entry(info.id).or_insert(next);
+        if loaded == next {
+            let (outcome, wait, holder) = (None, None, None);
+            self.loaded.push(Loaded { info, outcome, attempts: 0, next_ms: 0, wait, claimed: false, holder });
+        }
+        loaded
+    }
+
+    fn order_step(&mut self, loaded: u32, seq: Seq, step: RecordedStep) {
+        if let Some(frame) = self.loaded[loaded as usize].info.frame {
+            let step = Step::Loaded { loaded, seq, step, voided: false };
+            self.loaded_frames.entry(frame).or_default().push_back(step);
+        }
+    }
+
+    /// Takes back what the journal has of these calls: they are opened again.
+    fn void(&mut self, calls: &[CallId]) {
+        let mut frames = HashSet::new();
+        let mut voided = HashSet::new();
+        for call in calls {
+            if let Some(&loaded) = self.loaded_calls.get(call) {
+                let entry = &mut self.loaded[loaded as usize];
+                (entry.outcome, entry.attempts, entry.next_ms) = (None, 0, 0);
+                voided.insert(loaded);
+                frames.extend(entry.info.frame);
+            }
+        }
+        for frame in frames {
+            for step in self.loaded_frames.get_mut(&frame).into_iter().flatten() {
+                // An open question or a set timer is not a failure: its wait stands.
+                if let Step::Loaded { loaded, voided: void, step, .. } = step
+                    && *step != RecordedStep::Wait
+                    && voided.contains(loaded)
+                {
+                    *void = true;
+                }
+            }
+        }
+    }
+
+    /// Enters an entrypoint: the run's own, or a nested one whose body starts.
+    pub(crate) fn enter(&mut self, scope: ScopeId, may_be_entered_again: bool) -> Frame {
+        let queue = self.loaded_frames.remove(&scope).unwrap_or_default();
+        let frame = Frame(u32::try_from(self.frames.len()).expect("a run has fewer than 2^32 entrypoints"));
+        let history = may_be_entered_again.then(Vec::new);
+        self.frames.push(FrameState { scope, replaying: queue.len(), queue, waiting: Vec::new(), history, abandoned: false });
+        frame
+    }
+
+    /// Whether the entrypoint still has loaded records to release.
+    pub(crate) fn is_replaying(&self, frame: Frame) -> bool {
+        self.frames[frame.0 as usize].replaying > 0
+    }
+
+    /// The scope of the calls in the body of `slot`: a task's.
+    pub(crate) fn body_scope(&self, slot: Slot) -> Option<Scope> {
+        Some(self.calls.get(slot)?.body_scope(slot, Order::AtOnce))
+    }
+
+    /// The scope of the calls in the body of `slot`: a nested entrypoint's, which is entered.
+    pub(crate) fn enter_nested(&mut self, slot: Slot) -> Option<(Frame, Scope)> {
+        let call = self.calls.get(slot)?;
+        let again = self.is_in_a_body(call.scope);
+        let scope = call.body_scope(slot, Order::AtOnce);
+        let frame = self.enter(scope.id, again);
+        Some((frame, Scope { order: Order::Released(frame), ..scope }))
+    }
+
+    fn is_in_a_body(&self, scope: Scope) -> bool {
+        match (scope.order, scope.owner) {
+            (Order::AtOnce, _) => true,
+            (Order::Released(_), None) => false,
+            (Order::Released(_), Some((owner, _))) => self.calls.get(owner).is_some_and(|call| self.is_in_a_body(call.scope)),
+        }
+    }
+
+    /// The scope of a branch of this name; branches of one name in a scope are told apart by their order.
+    pub(crate) fn branch(&mut self, scope: &Scope, name: &str) -> Scope {
+        let state = self.scopes.entry(scope.id).or_default();
+        let ordinal = state.branches.entry(name.to_owned()).or_default();
+        let id = call::branch(scope.id, name, *ordinal);
+        *ordinal += 1;
+        state.within.push(id);
+        Scope { id, ..*scope }
+    }
+
+    /// Claims a call: fixes its identity, and finds what the journal has of it.
+    pub(crate) fn claim(&mut self, scope: &Scope, new: NewCall) -> Result<Slot, ClaimError> {
+        if let Some((owner, attempt)) = scope.owner
+            && !self.is_current(owner, attempt)
+        {
+            return Err(ClaimError::Stale);
+        }
+        self.check_definition(&new)?;
+        let digest = new.arguments.digest();
+        let base = call::base(scope.id, new.kind, &new.name, &digest);
+        let state = self.scopes.entry(scope.id).or_default();
+        state.unpassed.clear();
+        let ordinal = state.ordinals.entry(base).or_default();
+        let id = CallId { base, ordinal: *ordinal };
+        *ordinal += 1;
+        let NewCall { kind, name, arguments, location, .. } = new;
+        let mut call = Call {
+            id,
+            kind,
+            name,
+            scope: *scope,
+            digest,
+            arguments,
+            location,
+            stage: Stage::Waiting,
+            replayed: false,
+            attempts: 0,
+            next_ms: 0,
+            loaded: self.loaded_calls.get(&id).copied(),
+            dropped: false,
+            in_flight: false,
+        };
+        let mut recorded = None;
+        if let Some(loaded) = call.loaded {
+            let entry = &self.loaded[loaded as usize];
+            if entry.info.digest != call.digest || entry.info.name != call.name || entry.info.kind != call.kind {
+                let pair = (CallSketch::from(&entry.info), CallSketch::from(&call.info(None)));
+                return Err(ClaimError::Collision(Box::new(pair)));
+            }
+            (call.attempts, call.next_ms) = (entry.attempts, entry.next_ms);
+            call.replayed = entry.outcome.is_some();
+            recorded = entry.outcome.as_ref().map(|(recorded, _)| recorded.clone());
+        }
+        let waits = match (scope.order, &recorded) {
+            (Order::AtOnce, Some(recorded)) => {
+                if matches!(**recorded, Recorded::Failure(_)) {
+                    state.unpassed.push(id);
+                }
+                call.stage = Stage::Released(recorded.clone());
+                None
+            }
+            (Order::AtOnce, None) => {
+                call.stage = Stage::Ready;
+                None
+            }
+            (Order::Released(_), Some(_)) => None,
+            (Order::Released(frame), None) if self.frames[frame.0 as usize].replaying == 0 => {
+                call.stage = Stage::Ready;
+                None
+            }
+            (Order::Released(frame), None) => Some(frame),
+        };
+        let loaded = call.loaded;
+        let slot = self.calls.insert(call);
+        if let Some(loaded) = loaded {
+            let entry = &mut self.loaded[loaded as usize];
+            (entry.claimed, entry.holder) = (true, Some(slot));
+        }
+        if let Some(frame) = waits {
+            self.frames[frame.0 as usize].waiting.push(slot);
+        }
+        Ok(slot)
+    }
+
+    /// Whether this attempt of a body is the one that runs.
+    fn is_current(&self, owner: Slot, attempt: u32) -> bool {
+        self.calls.get(owner).is_some_and(|call| call.attempts == attempt && matches!(call.stage, Stage::Working))
+    }
+
+    fn check_definition(&mut self, new: &NewCall) -> Result<(), ClaimError> {
+        let Some(second) = new.definition else { return Ok(()) };
+        // Names are borrowed from the program almost always, so that this clones no string.
+        let first = *self.definitions.entry((new.kind, new.name.clone())).or_insert(second);
+        if first == second {
+            return Ok(());
+        }
+        Err(ClaimError::TwoDefinitions { kind: new.kind, name: new.name.clone().into_owned(), first, second })
+    }
+
+    /// A call, while its future or its outcome is alive.
+    pub(crate) fn call(&self, slot: Slot) -> Option<&Call> {
+        self.calls.get(slot)
+    }
+
+    /// What the call was found to be waiting for when it was loaded.
+    pub(crate) fn loaded_wait(&self, slot: Slot) -> Option<&Waited> {
+        self.loaded[self.calls.get(slot)?.loaded? as usize].wait.as_ref()
+    }
+
+    /// Answers a call during replay that has no record and needs none.
+    pub(crate) fn answer_unrecorded(&mut self, slot: Slot, recorded: Recorded) {
+        if let Some(call) = self.calls.get_mut(slot) {
+            call.stage = Stage::Released(Arc::new(recorded));
+        }
+    }
+
+    /// Marks the body as running, in a new attempt; the number of the attempt, from 1.
+    pub(crate) fn start(&mut self, slot: Slot) -> u32 {
+        let Some(call) = self.calls.get_mut(slot) else { return 0 };
+        call.stage = Stage::Working;
+        call.attempts += 1;
+        let (attempts, parent) = (call.attempts, call.scope.id);
+        let inner = call.body_scope(slot, Order::AtOnce).id;
+        self.restart_scope(inner);
+        self.scopes.entry(parent).or_default().within.push(inner);
+        attempts
+    }
+
+    /// Takes the released outcome.
+    pub(crate) fn take(&mut self, slot: Slot) -> Option<Arc<Recorded>> {
+        let call = self.calls.get_mut(slot)?;
+        match std::mem::replace(&mut call.stage, Stage::Taken) {
+            Stage::Released(recorded) => Some(recorded),
+            stage => {
+                call.stage = stage;
+                None
+            }
+        }
+    }
+
+    /// Notes that an attempt failed and another will be made.
+    pub(crate) fn attempt_failed(&mut self, slot: Slot, error: String, at_ms: u64, next_ms: u64) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        call.stage = Stage::Finished;
+        call.next_ms = next_ms;
+        let number = call.attempts;
+        let inner = call.body_scope(slot, Order::AtOnce).id;
+        let reopened = self.restart_scope(inner);
+        self.void(&reopened);
+        let record = Record::Attempt(Attempt { call: self.info(slot), number, error, reopened, at_ms, next_ms });
+        self.append(record, Then::TryAgain(slot), false);
+    }
+
+    /// Begins a scope anew for another attempt; what it had not got past.
+    fn restart_scope(&mut self, scope: ScopeId) -> Vec<CallId> {
+        let Some(state) = self.scopes.remove(&scope) else { return Vec::new() };
+        let mut unpassed = state.unpassed;
+        for within in state.within {
+            unpassed.extend(self.restart_scope(within));
+        }
+        unpassed
+    }
+
+    /// Notes that the call waits for the outside.
+    pub(crate) fn wait(&mut self, slot: Slot, what: Waited, at_ms: u64) {
+        if self.calls.get(slot).is_none() {
+            return;
+        }
+        let (then, at_once) = match what {
+            Waited::Answer { .. } => (Then::Opened, true),
+            Waited::Until { .. } | Waited::Refused { .. } => (Then::Nothing, true),
+        };
+        let record = Record::Wait(Wait { call: self.info(slot), what, at_ms });
+        self.append(record, then, at_once);
+    }
+
+    /// Notes what a body left. A call that is gone leaves nothing, unless it was detached.
+    pub(crate) fn finish(&mut self, slot: Slot, recorded: Recorded, at_ms: u64, took_ms: u32) {
+        let Some(call) = self.calls.get(slot) else { return };
+        if let Some((owner, attempt)) = call.scope.owner
+            && !self.is_current(owner, attempt)
+        {
+            // A detached call that outlived the attempt it was made in.
+            self.calls.remove(slot);
+            return;
+        }
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        call.stage = Stage::Finished;
+        call.in_flight = true;
+        let (attempts, order) = (call.attempts, call.scope.order);
+        let at_once = call.kind == CallKind::Interrupt;
+        let info = self.info(slot);
+        let recorded = Arc::new(recorded);
+        let inner = self.calls.get(slot).map(|call| call.body_scope(slot, Order::AtOnce).id);
+        if matches!(*recorded, Recorded::Value(_))
+            && let Some(inner) = inner
+        {
+            // The calls within are covered by this outcome.
+            self.restart_scope(inner);
+        }
+        let then = match order {
+            Order::Released(frame) => Then::Queue(frame, slot, recorded.clone()),
+            Order::AtOnce => Then::HandOn(slot, recorded.clone()),
+        };
+        self.append(Record::Outcome(Outcome { call: info, recorded, attempts, at_ms, took_ms }), then, at_once);
+    }
+
+    fn info(&self, slot: Slot) -> CallInfo {
+        let call = self.calls.get(slot).expect("the caller has looked the call up");
+        call.info(match call.scope.order {
+            Order::Released(frame) => Some(self.frames[frame.0 as usize].scope),
+            Order::AtOnce => None,
+        })
+    }
+
+    /// Adds a record that belongs to no call.
+    pub(crate) fn append_plain(&mut self, record: Record) {
+        self.append(record, Then::Nothing, true);
+    }
+
+    fn append(&mut self, record: Record, then: Then, at_once: bool) {
+        let seq = Seq(self.next_seq);
+        self.next_seq += 1;
+        self.appended.push(Appended { seq, record, then, at_once });
+    }
+
+    /// The records that were made since this was last asked, in order.
+    pub(crate) fn take_appended(&mut self) -> Vec<Appended> {
+        std::mem::take(&mut self.appended)
+    }
+
+    /// Whether there are records to be taken.
+    pub(crate) fn has_appended(&self) -> bool {
+        !self.appended.is_empty()
+    }
+
+    /// The place of the next record.
+    pub(crate) fn next_seq(&self) -> u32 {
+        self.next_seq
+    }
+
+    /// A record's outcome is durable: it takes its turn. The call to wake, if its outcome is handed on at once.
+    pub(crate) fn recorded(&mut self, then: Then) -> Option<Slot> {
+        match then {
+            Then::Nothing | Then::Opened => None,
+            Then::TryAgain(slot) => {
+                self.calls.get_mut(slot)?.stage = Stage::Ready;
+                Some(slot)
+            }
+            Then::Queue(frame, slot, recorded) => {
+                let state = &mut self.frames[frame.0 as usize];
+                if !state.abandoned {
+                    state.queue.push_back(Step::Live { slot, recorded });
+                } else if state.history.is_some() {
+                    let scope = state.scope;
+                    if let Some(step) = self.remember(slot, recorded) {
+                        self.loaded_frames.entry(scope).or_default().push_back(step);
+                    }
+                    self.calls.remove(slot);
+                }
+                None
+            }
+            Then::HandOn(slot, recorded) => {
+                let call = self.calls.get_mut(slot)?;
+                call.in_flight = false;
+                let (id, scope) = (call.id, call.scope.id);
+                call.stage = Stage::Released(recorded.clone());
+                let dropped = call.dropped;
+                if matches!(*recorded, Recorded::Failure(_)) {
+                    self.scopes.entry(scope).or_default().unpassed.push(id);
+                }
+                self.remember(slot, recorded);
+                if dropped {
+                    self.calls.remove(slot);
+                    return None;
+                }
+                Some(slot)
+            }
+        }
+    }
+
+    /// Keeps a live outcome for a later attempt of the body it was made in, as if it had been loaded.
+    fn remember(&mut self, slot: Slot, recorded: Arc<Recorded>) -> Option<Step> {
+        let attempts = self.calls.get(slot)?.attempts;
+        let loaded = self.loaded_call(self.info(slot));
+        let entry = &mut self.loaded[loaded as usize];
+        entry.outcome = Some((recorded, attempts));
+        Some(Step::Loaded { loaded, seq: Seq(self.next_seq), step: RecordedStep::Outcome, voided: false })
+    }
+
+    /// What the settled entrypoint is given next.
+    pub(crate) fn next(&mut self, frame: Frame) -> Next {
+        loop {
+            let state = &mut self.frames[frame.0 as usize];
+            if state.replaying == 0 && !state.waiting.is_empty() {
+                return Next::Live(self.go_live(frame));
+            }
+            let Some(step) = state.queue.front() else { return Next::Nothing };
+            match step {
+                Step::Live { .. } => {
+                    let Some(Step::Live { slot, recorded }) = state.queue.pop_front() else { unreachable!("it is the front") };
+                    if self.release(frame, slot, &recorded, None) {
+                        return Next::Release { slot, replayed: false };
+                    }
+                }
+                &Step::Loaded { loaded, seq, step, voided } => {
+                    let entry = &self.loaded[loaded as usize];
+                    if !voided && !entry.claimed {
+                        return Next::Diverged(self.diverged(frame, seq, loaded, step, false));
+                    }
+                    let passed = state.queue.pop_front();
+                    state.replaying -= 1;
+                    if let (Some(history), Some(step)) = (&mut state.history, passed) {
+                        history.push(step);
+                    }
+                    let holder = entry.holder;
+                    let recorded = entry.outcome.as_ref().map(|(recorded, _)| recorded.clone());
+                    if !voided
+                        && step == RecordedStep::Outcome
+                        && let (Some(slot), Some(recorded)) = (holder, recorded)
+                        && self.release(frame, slot, &recorded, Some(loaded))
+                    {
+                        return Next::Release { slot, replayed: true };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hands a call its outcome, unless its future is gone.
+    fn release(&mut self, frame: Frame, slot: Slot, recorded: &Arc<Recorded>, loaded: Option<u32>) -> bool {
+        let again = self.frames[frame.0 as usize].history.is_some();
+        if loaded.is_none() && again && let Some(step) = self.remember(slot, recorded.clone()) {
+            self.frames[frame.0 as usize].history.as_mut().expect("asked above").push(step);
+        }
+        let Some(call) = self.calls.get_mut(slot) else { return false };
+        call.in_flight = false;
+        if call.dropped {
+            self.calls.remove(slot);
+            return false;
+        }
+        call.stage = Stage::Released(recorded.clone());
+        if matches!(**recorded, Recorded::Failure(_)) {
+            let (id, scope) = (call.id, call.scope.id);
+            self.scopes.entry(scope).or_default().unpassed.push(id);
+        }
+        true
+    }
+
+    /// Ends an entrypoint's replay if nothing loaded is left; the calls whose bodies may start now.
+    fn go_live(&mut self, frame: Frame) -> Vec<Slot> {
+        let mut ready = std::mem::take(&mut self.frames[frame.0 as usize].waiting);
+        ready.retain(|slot| match self.calls.get_mut(*slot) {
+            Some(call) if matches!(call.stage, Stage::Waiting) => {
+                call.stage = Stage::Ready;
+                true
+            }
+            _ => false,
+        });
+        ready
+    }
+
+    /// Ends an entrypoint: what is left must belong to calls that were made.
+    pub(crate) fn leave(&mut self, frame: Frame) -> Result<(), Box<Nondeterminism>> {
+        let left = self.frames[frame.0 as usize].queue.iter().find_map(|step| match *step {
+            Step::Loaded { loaded, seq, step, voided: false } if !self.loaded[loaded as usize].claimed => {
+                Some((seq, loaded, step))
+            }
+            _ => None,
+        });
+        match left {
+            Some((seq, loaded, step)) => Err(self.diverged(frame, seq, loaded, step, true)),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves an entrypoint that did not end. If the body it stands in may start again, so may it: what it was given
+    /// becomes its journal.
+    pub(crate) fn abandon(&mut self, frame: Frame) {
+        let state = &mut self.frames[frame.0 as usize];
+        state.abandoned = true;
+        let Some(history) = &mut state.history else { return };
+        let (scope, mut steps) = (state.scope, std::mem::take(history));
+        let rest: Vec<Step> = state.queue.drain(..).collect();
+        for step in rest {
+            match step {
+                Step::Loaded { .. } => steps.push(step),
+                Step::Live { slot, recorded } => steps.extend(self.remember(slot, recorded)),
+            }
+        }
+        for step in &steps {
+            if let Step::Loaded { loaded, .. } = step {
+                let entry = &mut self.loaded[*loaded as usize];
+                (entry.claimed, entry.holder) = (false, None);
+            }
+        }
+        self.loaded_frames.insert(scope, steps.into());
+    }
+
+    fn diverged(&self, frame: Frame, seq: Seq, loaded: u32, step: RecordedStep, ended: bool) -> Box<Nondeterminism> {
+        let found = self.frames[frame.0 as usize]
+            .waiting
+            .iter()
+            .filter_map(|slot| self.calls.get(*slot))
+            .take(SHOWN)
+            .map(|call| CallSketch::from(&call.info(None)))
+            .collect();
+        let expected = CallSketch::from(&self.loaded[loaded as usize].info);
+        Box::new(Nondeterminism { seq, expected, step, found, ended })
+    }
+
+    /// The call's future is gone. `detached`: its body goes on all the same, and is recorded.
+    pub(crate) fn drop_call(&mut self, slot: Slot, detached: bool) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        call.dropped = true;
+        if let Some(loaded) = call.loaded {
+            let entry = &mut self.loaded[loaded as usize];
+            if entry.holder == Some(slot) {
+                entry.holder = None;
+            }
+        }
+        if !call.in_flight && !detached {
+            self.calls.remove(slot);
+        }
+    }
+
+    /// The failures that the run did not get past: opened again when it is resumed.
+    pub(crate) fn unpassed(&self) -> Vec<CallId> {
+        let mut open: Vec<CallId> = self.scopes.values().flat_map(|scope| scope.unpassed.iter().copied()).collect();
+        open.sort_unstable();
+        open.dedup();
+        open
+    }
+}
+
+/// Hashes what is a digest already: its first bytes are the hash.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DigestHasher(u64);
+
+type ByDigest = BuildHasherDefault<DigestHasher>;
+
+impl Hasher for DigestHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
+    fn write_u128(&mut self, word: u128) {
+        self.write_u64(word as u64);
+        self.write_u64((word >> 64) as u64);
+    }
+}
+
+impl fmt::Display for BrokenJournal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "record {}: {}", self.seq, self.detail)
+    }
+}

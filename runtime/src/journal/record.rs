@@ -1,0 +1,253 @@
+//! The records of a run, and their bytes: one kind byte, then the fields in order as MessagePack.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    id::{CallId, RunNo, ScopeId, Seq},
+    output::Recorded,
+    value::Payload,
+};
+
+/// One journal entry.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Record {
+    /// A run began.
+    Start(Start),
+    /// A call ended; its outcome is handed on from this record, live as on replay.
+    Outcome(Outcome),
+    /// An attempt failed and another one follows.
+    Attempt(Attempt),
+    /// A call began to wait for the outside: a question is open, or a timer is set.
+    Wait(Wait),
+    /// A run that had failed goes on; these calls are opened again.
+    Resume(Resume),
+    /// The run ended.
+    End(End),
+}
+
+/// What a run began with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Start {
+    pub(crate) entrypoint: String,
+    pub(crate) version: u32,
+    pub(crate) input: Payload,
+    /// The digest of the canonical input, to compare inputs.
+    pub(crate) digest: [u8; 32],
+    /// Where the saved value stands that this run sees as `previous`.
+    pub(crate) previous: Option<(RunNo, Seq)>,
+    pub(crate) at_ms: u64,
+}
+
+/// What sort of thing a call is. Part of its identity, so that no user's name can stand for one of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum CallKind {
+    /// A task.
+    Task,
+    /// A nested entrypoint.
+    Entrypoint,
+    /// A question to the outside.
+    Interrupt,
+    /// A sleep.
+    Timer,
+    /// A reading of the clock.
+    Now,
+    /// A random number or an id made of one.
+    Random,
+    /// A marker of changed code.
+    Patch,
+}
+
+impl CallKind {
+    /// The word for people.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Entrypoint => "entrypoint",
+            Self::Interrupt => "interrupt",
+            Self::Timer => "sleep",
+            Self::Now => "now",
+            Self::Random => "random",
+            Self::Patch => "patched",
+        }
+    }
+}
+
+/// A call as its records know it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CallInfo {
+    pub(crate) id: CallId,
+    pub(crate) kind: CallKind,
+    /// Where it stands.
+    pub(crate) scope: ScopeId,
+    /// The entrypoint whose release order it is in, if it is in one: calls made in a task's body are in none.
+    pub(crate) frame: Option<ScopeId>,
+    pub(crate) name: Cow<'static, str>,
+    /// SHA-256 of the canonical arguments.
+    #[serde(with = "serde_bytes")]
+    pub(crate) digest: [u8; 32],
+    /// How many canonical bytes the arguments have.
+    pub(crate) length: u32,
+    /// The arguments for people, cut short.
+    pub(crate) preview: String,
+    pub(crate) file: Cow<'static, str>,
+    pub(crate) line: u32,
+}
+
+/// A call's end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) call: CallInfo,
+    pub(crate) recorded: std::sync::Arc<Recorded>,
+    /// How many attempts there were, this one included.
+    pub(crate) attempts: u32,
+    pub(crate) at_ms: u64,
+    /// How long the last attempt took.
+    pub(crate) took_ms: u32,
+}
+
+/// A failed attempt with another one to come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    pub(crate) call: CallInfo,
+    /// Which attempt it was, from 1.
+    pub(crate) number: u32,
+    pub(crate) error: String,
+    /// The inner calls that the next attempt opens again: failures that this one did not get past.
+    pub(crate) reopened: Vec<CallId>,
+    pub(crate) at_ms: u64,
+    /// When the next attempt is due.
+    pub(crate) next_ms: u64,
+}
+
+/// A wait's beginning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Wait {
+    pub(crate) call: CallInfo,
+    pub(crate) what: Waited,
+    pub(crate) at_ms: u64,
+}
+
+/// What is waited for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Waited {
+    /// An answer to this question.
+    Answer {
+        /// What is shown to whoever answers.
+        payload: Payload,
+        /// The type that the answer must have, by name.
+        expects: String,
+    },
+    /// This moment.
+    Until {
+        /// In milliseconds since 1970.
+        due_ms: u64,
+    },
+    /// Another answer, since the one that came could not be used.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A failed run goes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Resume {
+    pub(crate) reopened: Vec<CallId>,
+    pub(crate) at_ms: u64,
+}
+
+/// A run's end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct End {
+    pub(crate) how: Ended,
+    pub(crate) at_ms: u64,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Ended {
+    /// With a value.
+    Completed {
+        /// What the caller gets.
+        output: Payload,
+        /// What the next run gets as `previous`, if it is something else.
+        save: Option<Payload>,
+    },
+    /// With an error.
+    Failed {
+        /// The error.
+        failure: Recorded,
+        /// The failures it did not get past; resuming opens them again.
+        open: Vec<CallId>,
+    },
+    /// With a panic of its own code or of a task's.
+    Panicked {
+        /// Where and with what message.
+        message: String,
+        /// The failures it did not get past.
+        open: Vec<CallId>,
+    },
+    /// By a caller who gave it up for a new run.
+    Discarded,
+    /// By going on as a new run.
+    Continued,
+}
+
+/// Why stored bytes are not a record.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordError(pub(crate) String);
+
+/// The layout of records that this version writes.
+const FORMAT: u8 = 1;
+
+impl Record {
+    /// The record's bytes.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Start(record) => bytes(0, record),
+            Self::Outcome(record) => bytes(1, record),
+            Self::Attempt(record) => bytes(2, record),
+            Self::Wait(record) => bytes(3, record),
+            Self::Resume(record) => bytes(4, record),
+            Self::End(record) => bytes(5, record),
+        }
+    }
+
+    /// Reads a record; any bytes give one or an error.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, RecordError> {
+        let [FORMAT, kind, rest @ ..] = bytes else {
+            return Err(RecordError(match bytes.first() {
+                None => "an empty record".to_owned(),
+                Some(format) => format!("a record of format {format}, this version reads format {FORMAT}"),
+            }));
+        };
+        Ok(match kind {
+            0 => Self::Start(parse(rest)?),
+            1 => Self::Outcome(parse(rest)?),
+            2 => Self::Attempt(parse(rest)?),
+            3 => Self::Wait(parse(rest)?),
+            4 => Self::Resume(parse(rest)?),
+            5 => Self::End(parse(rest)?),
+            other => return Err(RecordError(format!("a record of unknown kind {other}"))),
+        })
+    }
+}
+
+fn bytes<T: Serialize>(kind: u8, record: &T) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(256);
+    bytes.extend([FORMAT, kind]);
+    rmp_serde::encode::write(&mut bytes, record).expect("our own records have no map of unknown length and fit in memory");
+    bytes
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RecordError> {
+    let mut rest = rmp_serde::Deserializer::new(bytes);
+    let record = T::deserialize(&mut rest).map_err(|error| RecordError(error.to_string()))?;
+    match rest.get_ref().len() {
+        0 => Ok(record),
+        left => Err(RecordError(format!("{left} bytes after the record's end"))),
+    }
+}

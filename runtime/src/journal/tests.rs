@@ -1,0 +1,1 @@
+//! The state machine on its own.

@@ -1,0 +1,410 @@
+//! Drives one run: its entrypoint is stepped, what it leaves is committed, and its end or pause is written down.
+
+use std::{
+    collections::HashMap,
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+};
+
+use super::{Entered, Outcome, Question};
+use crate::{
+    Definition, RunError, Status,
+    checkpoint::Change,
+    entrypoint::{Previous, Returned},
+    environment::{Environment, Event, moment},
+    id::{CallId, RunNo, Seq},
+    journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start},
+    output::Recorded,
+    scope::{Driving, Hold, Mode, Quiet, Run, Stop},
+    storage::{self, Head},
+    value::Payload,
+};
+
+/// How many rounds of releases the driver makes before it lets others on its thread run.
+const ROUNDS: u32 = 64;
+
+/// What a run is driven from.
+pub(crate) struct Plan {
+    pub(crate) environment: Arc<Environment>,
+    pub(crate) hold: Arc<Hold>,
+    pub(crate) mode: Mode,
+    /// The thread's head as it was read under the lease, if the thread has ever run.
+    pub(crate) head: Option<Head>,
+    pub(crate) begin: Begin,
+    /// Told of the run once it can be reached by answers.
+    pub(crate) announce: Box<dyn Fn(&Arc<Run>) + Send + Sync>,
+}
+
+/// Whether a run starts or goes on.
+pub(crate) enum Begin {
+    /// It starts, with this input.
+    Start {
+        /// As recorded.
+        input: Payload,
+        /// Of the canonical input.
+        digest: [u8; 32],
+        /// What becomes of the run before, in the same step.
+        with: Vec<Change>,
+    },
+    /// It goes on from its records.
+    Replay(Vec<(Seq, Record)>),
+}
+
+/// How a drive came to its end.
+enum Came<O> {
+    Returned(Returned<O>),
+    Stopped(Stop),
+    Quiet(Quiet),
+}
+
+/// What is written down at the end of a drive.
+enum Conclusion {
+    Completed(Payload),
+    Paused(Outcome<Payload>),
+    Continue,
+}
+
+/// Drives the run to its end or to a pause.
+pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>, RunError> {
+    let Plan { environment, hold, mode, mut head, mut begin, announce } = plan;
+    loop {
+        let (run, start) = match begin {
+            Begin::Start { input, digest, with } => {
+                begin_run::<D>(&environment, &hold, mode, &mut head, (input, digest), with).await?
+            }
+            Begin::Replay(records) => go_on(&environment, &hold, mode, &mut head, records).await?,
+        };
+        // Dropped before the end, this stops the run as a crash would.
+        let _closed = Closing(run.clone());
+        announce(&run);
+        let known = head.as_mut().expect("a run that was begun has a head");
+        let driven = drive_once::<D>(&run, known, &start).await;
+        let how = match &driven {
+            Ok(Conclusion::Completed(_)) => "completed",
+            Ok(Conclusion::Paused(outcome)) => outcome.word(),
+            Ok(Conclusion::Continue) => "continued",
+            Err(error) => error.kind(),
+        };
+        environment.observe(|| Event::RunStopped { run: run.view(), how });
+        match driven? {
+            Conclusion::Completed(output) => return Ok(Outcome::Completed(output)),
+            Conclusion::Paused(outcome) => return Ok(outcome),
+            Conclusion::Continue => {
+                // The old run's end and the new one's start were one commit.
+                let records = storage::load_run(&environment.checkpointer, &run.thread, known.run).await?;
+                begin = Begin::Replay(records);
+            }
+        }
+    }
+}
+
+/// Closes the run when its drive ends, however that is.
+struct Closing(Arc<Run>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Writes down a run's start; it is durable before the first line of the user's code.
+async fn begin_run<D: Definition>(
+    environment: &Arc<Environment>,
+    hold: &Arc<Hold>,
+    mode: Mode,
+    head: &mut Option<Head>,
+    (input, digest): (Payload, [u8; 32]),
+    mut changes: Vec<Change>,
+) -> Result<(Arc<Run>, Start), RunError> {
+    let at_ms = environment.now_ms();
+    let no = RunNo(head.as_ref().map_or(1, |head| head.run.0.saturating_add(1)));
+    let saved = head.as_ref().and_then(|head| head.saved);
+    let new = Head {
+        status: Status::Running,
+        run: no,
+        entrypoint: D::SPEC.name.to_owned(),
+        version: D::SPEC.version,
+        saved,
+        created_ms: head.as_ref().map_or(at_ms, |head| head.created_ms),
+        updated_ms: at_ms,
+        reason: None,
+        due_ms: None,
+    };
+    let entrypoint = D::SPEC.name.to_owned();
+    let start = Start { entrypoint, version: D::SPEC.version, input, digest, previous: saved, at_ms };
+    let journal = Journal::load(Vec::new(), 0).expect("no records are a journal");
+    let run = Run::new(environment.clone(), hold, no, D::SPEC.name, mode, journal, HashMap::new());
+    run.with_journal(|journal| journal.append_plain(Record::Start(start.clone())));
+    storage::head_changes(&run.thread, &new, &mut changes)?;
+    run.flush(true, changes);
+    run.drained().await?;
+    *head = Some(new);
+    environment.observe(|| Event::RunStarted { run: run.view(), resumed: false });
+    Ok((run, start))
+}
+
+/// Takes a run up from its records.
+async fn go_on(
+    environment: &Arc<Environment>,
+    hold: &Arc<Hold>,
+    mode: Mode,
+    head: &mut Option<Head>,
+    records: Vec<(Seq, Record)>,
+) -> Result<(Arc<Run>, Start), RunError> {
+    let thread = hold.lease.thread.clone();
+    let head = head.as_mut().expect("a run that goes on has a head");
+    let corrupt = |seq: Seq, detail: String| RunError::Corrupt { thread: thread.clone(), run: head.run, seq, detail };
+    let next_seq = u32::try_from(records.len()).map_err(|_| corrupt(Seq(u32::MAX), "too many records".to_owned()))?;
+    let mut records = records.into_iter();
+    let start = match records.next() {
+        Some((_, Record::Start(start))) => start,
+        _ => return Err(corrupt(Seq(0), "a run does not begin with its start".to_owned())),
+    };
+    let mut records: Vec<(Seq, Record)> = records.collect();
+    // A run that ended with a failure goes on: the failures it did not get past are opened again.
+    let mut resume = None;
+    if let Some((_, Record::End(End { how: Ended::Failed { open, .. } | Ended::Panicked { open, .. }, .. }))) = records.last() {
+        let entry = Resume { reopened: open.clone(), at_ms: environment.now_ms() };
+        records.push((Seq(next_seq), Record::Resume(entry.clone())));
+        resume = Some(entry);
+    }
+    let resumed = !records.is_empty();
+    let journal = Journal::load(records, next_seq).map_err(|broken| corrupt(broken.seq, broken.detail))?;
+    let answers = storage::answers(&environment.checkpointer, &thread).await?;
+    let answers: HashMap<CallId, Payload> = answers.into_iter().map(|(id, answer)| (id, answer.value)).collect();
+    let run = Run::new(environment.clone(), hold, head.run, &start.entrypoint, mode, journal, answers);
+    if resume.is_some() || head.status != Status::Running {
+        if let Some(resume) = resume {
+            run.with_journal(|journal| journal.append_plain(Record::Resume(resume)));
+        }
+        let new = head.with(Status::Running, None, environment.now_ms());
+        let mut changes = Vec::new();
+        storage::head_changes(&thread, &new, &mut changes)?;
+        run.flush(true, changes);
+        run.drained().await?;
+        *head = new;
+    }
+    environment.observe(|| Event::RunStarted { run: run.view(), resumed });
+    Ok((run, start))
+}
+
+/// Drives the entrypoint as far as it comes in this process, and writes down what that is.
+async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Start) -> Result<Conclusion, RunError> {
+    let came = match enter::<D>(run, start).await {
+        Ok(mut entered) => {
+            let came = step(run, &mut entered).await;
+            if let Came::Quiet(Quiet::Questions) = came {
+                // Their list is read while the calls are there.
+                let open = questions(run);
+                drop(entered);
+                return pause(run, head, Outcome::Interrupted(open), Status::Interrupted, None).await;
+            }
+            drop(entered);
+            came
+        }
+        Err(error) => Came::Stopped(Stop::Error(error)),
+    };
+    match came {
+        Came::Returned(returned) => match conclude::<D>(returned) {
+            Ok(how) => end(run, head, how).await,
+            Err(error) => give_up(run, head, error).await,
+        },
+        Came::Quiet(Quiet::Until(due)) => {
+            pause(run, head, Outcome::Sleeping { until: moment(due) }, Status::Sleeping, Some(due)).await
+        }
+        Came::Quiet(Quiet::Drained) => pause(run, head, Outcome::Drained, Status::Drained, None).await,
+        Came::Quiet(Quiet::Stalled | Quiet::Not | Quiet::Questions) => {
+            give_up(run, head, RunError::Stalled { entrypoint: run.entrypoint.clone() }).await
+        }
+        Came::Stopped(Stop::Continue(input, digest)) => continue_as_new(run, head, start, input, digest).await,
+        Came::Stopped(Stop::Error(error)) => give_up(run, head, error).await,
+        Came::Stopped(Stop::Gone) => unreachable!("only the end of this drive says so"),
+    }
+}
+
+/// Begins the user's body with the recorded input and the saved value.
+async fn enter<D: Definition>(run: &Arc<Run>, start: &Start) -> Result<Entered<D::Output>, RunError> {
+    let input: D::Input = start
+        .input
+        .decode()
+        .map_err(|source| RunError::Value { what: format!("the recorded input of entrypoint {:?}", D::SPEC.name), source })?;
+    let previous = match start.previous {
+        None => None,
+        Some((no, seq)) => {
+            let record = storage::load_record(&run.environment.checkpointer, &run.thread, no, seq).await?;
+            match record {
+                Some(Record::End(End { how: Ended::Completed { output, save }, .. })) => Some(save.unwrap_or(output)),
+                _ => {
+                    let detail = "the value that the last success saved is not there".to_owned();
+                    return Err(RunError::Corrupt { thread: run.thread.clone(), run: no, seq, detail });
+                }
+            }
+        }
+    };
+    let body = D::run(input, Previous(previous))
+        .map_err(|source| RunError::Value { what: format!("the saved value of entrypoint {:?}", D::SPEC.name), source })?;
+    let place = (Frame::ROOT, Scope::ROOT, run.root_signal());
+    Ok(Entered::new(run.clone(), place, D::SPEC.name, body))
+}
+
+/// Steps the run until it ends, stops, or nothing in it is alive.
+async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O> {
+    poll_fn(|cx| {
+        run.driver.register(cx.waker());
+        let _driving = Driving::new(run);
+        for _ in 0..ROUNDS {
+            if let Poll::Ready(returned) = entered.poll(cx) {
+                return Poll::Ready(Came::Returned(returned));
+            }
+            let changed = run.pump(cx);
+            if let Some(stop) = run.stopped() {
+                return Poll::Ready(Came::Stopped(stop));
+            }
+            if changed {
+                continue;
+            }
+            return match run.quiet() {
+                Quiet::Not => Poll::Pending,
+                quiet => Poll::Ready(Came::Quiet(quiet)),
+            };
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
+}
+
+fn questions(run: &Run) -> Vec<Question> {
+    run.questions().into_iter().map(|(id, key, payload)| Question { id, key, payload }).collect()
+}
+
+/// What a returned value is recorded as.
+fn conclude<D: Definition>(returned: Returned<D::Output>) -> Result<Ended, RunError> {
+    let what = |what: &str| format!("the {what} of entrypoint {:?}", D::SPEC.name);
+    let codec = D::codec();
+    let recorded = (codec.encode)(&returned.output);
+    match recorded.map_err(|source| RunError::Value { what: what("output"), source })? {
+        Recorded::Value(output) => {
+            // What the caller gets is read from the record, now as later.
+            let read = output.decode::<D::Value>();
+            read.map_err(|source| RunError::Value { what: what("output"), source })?;
+            let save = returned.save.transpose();
+            let save = save.map_err(|source| RunError::Value { what: what("saved value"), source })?;
+            Ok(Ended::Completed { output, save })
+        }
+        failure @ Recorded::Failure(_) => Ok(Ended::Failed { failure, open: Vec::new() }),
+    }
+}
+
+/// Writes down the run's end, once all its bodies have ended.
+async fn end(run: &Arc<Run>, head: &mut Head, how: Ended) -> Result<Conclusion, RunError> {
+    // Calls that were dropped have had their bodies ended; those that were detached are waited for.
+    for handle in run.take_spawned(false) {
+        let mut handle = handle;
+        poll_fn(|cx| {
+            run.pump(cx);
+            Pin::new(&mut handle).poll(cx).map(|_| ())
+        })
+        .await;
+    }
+    if let Some(Stop::Error(error)) = run.stopped() {
+        return Box::pin(give_up(run, head, error)).await;
+    }
+    let at_ms = run.environment.now_ms();
+    let open = run.with_journal(|journal| journal.unpassed());
+    let how = match how {
+        Ended::Failed { failure, .. } => Ended::Failed { failure, open },
+        other => other,
+    };
+    let seq = run.with_journal(|journal| {
+        let seq = Seq(journal.next_seq());
+        journal.append_plain(Record::End(End { how: how.clone(), at_ms }));
+        seq
+    });
+    let new = match &how {
+        Ended::Completed { .. } => Head { saved: Some((run.no, seq)), ..head.with(Status::Completed, None, at_ms) },
+        Ended::Failed { failure: Recorded::Failure(failure), .. } => {
+            head.with(Status::Failed, Some(failure.to_string()), at_ms)
+        }
+        _ => head.with(Status::Failed, None, at_ms),
+    };
+    let mut changes = vec![storage::remove_answers()];
+    storage::head_changes(&run.thread, &new, &mut changes)?;
+    run.flush(true, changes);
+    run.drained().await?;
+    *head = new;
+    match how {
+        Ended::Completed { output, .. } => Ok(Conclusion::Completed(output)),
+        Ended::Failed { failure: Recorded::Failure(failure), .. } => Err(RunError::Failed(failure)),
+        _ => unreachable!("a body ends with a value or a failure"),
+    }
+}
+
+/// Ends the bodies on the pool, and waits until they have ended.
+async fn end_bodies(run: &Run) {
+    for handle in run.take_spawned(true) {
+        // A panic of a body is reported by the body itself; being ended is no error.
+        let _ = handle.await;
+    }
+}
+
+/// Writes down a pause; what was dropped runs again later.
+async fn pause(
+    run: &Arc<Run>,
+    head: &mut Head,
+    outcome: Outcome<Payload>,
+    status: Status,
+    due_ms: Option<u64>,
+) -> Result<Conclusion, RunError> {
+    end_bodies(run).await;
+    let new = Head { due_ms, ..head.with(status, None, run.environment.now_ms()) };
+    let mut changes = Vec::new();
+    storage::head_changes(&run.thread, &new, &mut changes)?;
+    run.flush(true, changes);
+    run.drained().await?;
+    *head = new;
+    Ok(Conclusion::Paused(outcome))
+}
+
+/// Writes down, as far as the store still takes it, why the run does not go on.
+async fn give_up(run: &Arc<Run>, head: &mut Head, error: RunError) -> Result<Conclusion, RunError> {
+    end_bodies(run).await;
+    let Some(status) = error.leaves() else { return Err(error) };
+    let at_ms = run.environment.now_ms();
+    let new = head.with(status, Some(error.to_string()), at_ms);
+    if let RunError::Panicked { what, message } = &error {
+        let how = Ended::Panicked { message: format!("{what}: {message}"), open: run.with_journal(|journal| journal.unpassed()) };
+        run.with_journal(|journal| journal.append_plain(Record::End(End { how, at_ms })));
+    }
+    let mut changes = Vec::new();
+    storage::head_changes(&run.thread, &new, &mut changes)?;
+    run.flush(true, changes);
+    run.drained().await?;
+    *head = new;
+    Err(error)
+}
+
+/// Ends the run and starts the next one, in one commit.
+async fn continue_as_new(
+    run: &Arc<Run>,
+    head: &mut Head,
+    start: &Start,
+    input: Payload,
+    digest: [u8; 32],
+) -> Result<Conclusion, RunError> {
+    end_bodies(run).await;
+    let at_ms = run.environment.now_ms();
+    run.with_journal(|journal| journal.append_plain(Record::End(End { how: Ended::Continued, at_ms })));
+    let no = RunNo(run.no.0.saturating_add(1));
+    let next = Start { input, digest, at_ms, ..start.clone() };
+    let new = Head { run: no, ..head.with(Status::Running, None, at_ms) };
+    let mut changes = vec![storage::remove_answers()];
+    storage::record_changes(&run.thread, no, Seq(0), &Record::Start(next), &mut changes)?;
+    storage::head_changes(&run.thread, &new, &mut changes)?;
+    run.flush(true, changes);
+    run.drained().await?;
+    *head = new;
+    Ok(Conclusion::Continue)
+}

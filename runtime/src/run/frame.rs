@@ -1,0 +1,125 @@
+//! One entered entrypoint, the run's own or a nested one: polls it until it settles, then hands on one outcome, and so on.
+
+use std::{
+    any::Any,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use tokio::task::{Unconstrained, unconstrained};
+
+use crate::{
+    RunError,
+    checkpoint::BoxFuture,
+    entrypoint::Returned,
+    journal::{Frame, Scope, Slot},
+    scope::{Ambient, Run, Signal, Within},
+};
+
+/// How often an entrypoint may wake itself without coming to rest. A loop that passes messages between branches takes
+/// one poll a message; one that never rests takes a fraction of a second to be noticed.
+const RESTLESS: u32 = 1_000_000;
+
+/// An entrypoint that is being run.
+pub(crate) struct Entered<O> {
+    run: Arc<Run>,
+    frame: Frame,
+    signal: Arc<Signal>,
+    waker: Waker,
+    name: &'static str,
+    /// tokio's budget would make the entrypoint's own channels pend and wake it from outside.
+    future: Option<Within<Unconstrained<BoxFuture<'static, Returned<O>>>>>,
+    /// Whether it is to be polled before anything is handed on.
+    unsettled: bool,
+}
+
+impl<O> Entered<O> {
+    pub(crate) fn new(
+        run: Arc<Run>,
+        (frame, scope, signal): (Frame, Scope, Arc<Signal>),
+        name: &'static str,
+        future: BoxFuture<'static, Returned<O>>,
+    ) -> Self {
+        let ambient = Ambient { run: run.clone(), scope, body: None };
+        let future = Some(Within::new(ambient, unconstrained(future)));
+        Self { run, frame, waker: Waker::from(signal.clone()), signal, name, future, unsettled: true }
+    }
+
+    /// Runs it as far as it comes. Pending also when the run is stopped: whoever drives it looks.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Returned<O>> {
+        self.signal.driver.register(cx.waker());
+        let mut nudged: Vec<Slot> = Vec::new();
+        loop {
+            if self.signal.take_own() || std::mem::take(&mut self.unsettled) {
+                if let Some(returned) = self.settle() {
+                    return Poll::Ready(returned);
+                }
+            }
+            if self.run.is_stopped() {
+                return Poll::Pending;
+            }
+            if self.signal.is_foreign() {
+                self.run.fail(RunError::ForeignWake { entrypoint: self.name.to_owned() });
+                return Poll::Pending;
+            }
+            if !nudged.is_empty() {
+                self.run.note_unread(&nudged);
+                nudged.clear();
+            }
+            if !self.run.advance(self.frame, &self.signal, &mut nudged) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Polls until no wake has come from within its own poll; what it returned, if it did.
+    fn settle(&mut self) -> Option<Returned<O>> {
+        let future = self.future.as_mut()?;
+        let mut cx = Context::from_waker(&self.waker);
+        for _ in 0..RESTLESS {
+            let polled = self.signal.polling(|| catch_unwind(AssertUnwindSafe(|| Pin::new(&mut *future).poll(&mut cx))));
+            match polled {
+                Ok(Poll::Ready(returned)) => {
+                    // What it held is dropped before its order is ended: calls still held are gone now.
+                    self.future = None;
+                    return self.run.leave(self.frame).then_some(returned);
+                }
+                Ok(Poll::Pending) => {}
+                Err(panic) => {
+                    self.future = None;
+                    let what = format!("entrypoint {:?}", self.name);
+                    self.run.fail(RunError::Panicked { what, message: panic_message(&*panic) });
+                    return None;
+                }
+            }
+            if self.run.is_stopped() || !self.signal.take_own() {
+                return None;
+            }
+        }
+        self.run.fail(RunError::Unsettled { entrypoint: self.name.to_owned(), polls: RESTLESS });
+        None
+    }
+}
+
+impl<O> Drop for Entered<O> {
+    fn drop(&mut self) {
+        // The calls it holds first: then what it was given can become its journal again.
+        if self.future.take().is_some() {
+            self.run.abandon(self.frame);
+        }
+    }
+}
+
+/// A panic's message, where it has one.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        (*text).to_owned()
+    } else if let Some(text) = panic.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "(the panic carried something that is not a text)".to_owned()
+    }
+}

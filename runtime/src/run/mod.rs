@@ -1,0 +1,9 @@
+//! One run: load it, drive its entrypoint to its end or to quiet, commit what it came to.
+
+mod drive;
+mod frame;
+mod outcome;
+
+pub(crate) use drive::{Begin, Plan, drive};
+pub(crate) use frame::{Entered, panic_message};
+pub use outcome::{Outcome, Question};

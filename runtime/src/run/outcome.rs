@@ -1,0 +1,105 @@
+//! What a run comes to.
+
+use std::{fmt, time::SystemTime};
+
+use serde::de::DeserializeOwned;
+
+use crate::{CallId, ValueError, value::Payload};
+
+/// What a run came to: its end, or a pause.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Outcome<T> {
+    /// It returned a value.
+    Completed(T),
+    /// It waits for answers to these questions, in the order in which they were asked.
+    Interrupted(Vec<Question>),
+    /// It waits for a moment; the background driver, `recover` or a resume after that goes on.
+    Sleeping {
+        /// When the nearest sleep ends.
+        until: SystemTime,
+    },
+    /// It was stopped before its next body, since the runtime drains; a resume goes on.
+    Drained,
+}
+
+impl<T> Outcome<T> {
+    /// The value of a completed run.
+    pub fn completed(self) -> Option<T> {
+        match self {
+            Self::Completed(value) => Some(value),
+            Self::Interrupted(_) | Self::Sleeping { .. } | Self::Drained => None,
+        }
+    }
+
+    /// The open questions of an interrupted run; none for any other.
+    pub fn questions(&self) -> &[Question] {
+        match self {
+            Self::Interrupted(questions) => questions,
+            Self::Completed(_) | Self::Sleeping { .. } | Self::Drained => &[],
+        }
+    }
+
+    /// A word for logs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Completed(_) => "completed",
+            Self::Interrupted(_) => "interrupted",
+            Self::Sleeping { .. } => "sleeping",
+            Self::Drained => "drained",
+        }
+    }
+
+    /// The outcome with another value.
+    pub(crate) fn try_map<U, E>(self, map: impl FnOnce(T) -> Result<U, E>) -> Result<Outcome<U>, E> {
+        Ok(match self {
+            Self::Completed(value) => Outcome::Completed(map(value)?),
+            Self::Interrupted(questions) => Outcome::Interrupted(questions),
+            Self::Sleeping { until } => Outcome::Sleeping { until },
+            Self::Drained => Outcome::Drained,
+        })
+    }
+}
+
+/// An open question of a run.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Question {
+    pub(crate) id: CallId,
+    pub(crate) key: String,
+    pub(crate) payload: Payload,
+}
+
+impl Question {
+    /// Its identity: the same over every re-run of the entrypoint.
+    #[must_use]
+    pub fn id(&self) -> CallId {
+        self.id
+    }
+
+    /// The key that the code gave it.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What is shown to whoever answers, as JSON text.
+    #[must_use]
+    pub fn payload(&self) -> String {
+        self.payload.to_json()
+    }
+
+    /// What is shown to whoever answers, as the type that the code asked with.
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError`] if it is of another type.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ValueError> {
+        self.payload.decode()
+    }
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Question").field("key", &self.key).field("id", &self.id).field("payload", &self.payload).finish()
+    }
+}

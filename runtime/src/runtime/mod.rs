@@ -1,0 +1,188 @@
+//! A process's durable runtime: its store, its resources, its entrypoints, and the runs that are driven in it.
+
+mod builder;
+mod recover;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
+};
+
+pub use builder::RuntimeBuilder;
+pub use recover::Recovered;
+pub(crate) use recover::Registered;
+
+use crate::{
+    CheckpointError, Durability, RunError, Status, Thread, ThreadId, ThreadIdError,
+    checkpoint::{Checkpointer, Cursor, ThreadQuery},
+    environment::Environment,
+    scope::Run,
+    storage,
+};
+
+/// A durable runtime: opens a store once, and gives threads to run entrypoints on. Cheap to clone.
+///
+/// ```
+/// use durably::{Runtime, entrypoint, task};
+///
+/// #[task]
+/// async fn double(n: u32) -> u32 { n * 2 }
+///
+/// #[entrypoint]
+/// async fn quadruple(n: u32) -> u32 { double(double(n).await).await }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let runtime = Runtime::builder().memory();
+/// let outcome = runtime.thread("sums")?.invoke(quadruple(3)).await?;
+/// assert_eq!(outcome.completed(), Some(12));
+/// # Ok::<(), durably::RunError>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Runtime {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) environment: Arc<Environment>,
+    pub(crate) entrypoints: HashMap<&'static str, Arc<dyn Registered>>,
+    pub(crate) durability: Durability,
+    /// The runs that are driven in this process, to be told of answers.
+    running: Mutex<HashMap<ThreadId, Weak<Run>>>,
+}
+
+/// One thread in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ThreadSummary {
+    /// The thread.
+    pub thread: ThreadId,
+    /// What it is doing, or how its last run ended.
+    pub status: Status,
+    /// The entrypoint of its current or last run.
+    pub entrypoint: String,
+    /// The version of that entrypoint.
+    pub version: u32,
+    /// Why it is stuck or failed.
+    pub reason: Option<String>,
+}
+
+/// A page of threads.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ThreadList {
+    /// The threads: those that have been in their status longest come first.
+    pub threads: Vec<ThreadSummary>,
+    /// Where the next page goes on; `None` at the end.
+    pub next: Option<Cursor>,
+}
+
+impl Runtime {
+    /// Begins to build a runtime.
+    #[must_use]
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::new()
+    }
+
+    /// The thread of this name; nothing is read or written until one of its verbs is used.
+    ///
+    /// # Errors
+    ///
+    /// [`ThreadIdError`] if the name is empty or longer than 512 bytes.
+    pub fn thread(&self, name: impl AsRef<str>) -> Result<Thread, ThreadIdError> {
+        Ok(Thread::new(self.clone(), ThreadId::new(name)?))
+    }
+
+    /// Lists threads by status; `None`: all, status by status. At most `limit` at a time, going on after `after`.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Checkpoint`] if the store cannot be read.
+    pub async fn threads(
+        &self,
+        status: Option<Status>,
+        limit: usize,
+        after: Option<Cursor>,
+    ) -> Result<ThreadList, RunError> {
+        let query = ThreadQuery { class: status.map(Status::class), after, limit, ..ThreadQuery::default() };
+        let page = self.inner.environment.checkpointer.threads(query).await?;
+        let mut threads = Vec::with_capacity(page.threads.len());
+        for listed in page.threads {
+            let head = storage::parse_head(&listed.thread, &listed.head)?;
+            threads.push(ThreadSummary {
+                thread: listed.thread,
+                status: head.status,
+                entrypoint: head.entrypoint,
+                version: head.version,
+                reason: head.reason,
+            });
+        }
+        Ok(ThreadList { threads, next: page.next })
+    }
+
+    /// Stops every run of this runtime before its next body starts; bodies that run are let to end. Runs that are
+    /// invoked or resumed meanwhile stop in the same way. [`resume`](Thread::resume) continues, in this process after
+    /// [`undrain`](Self::undrain) or in the next one.
+    pub fn drain(&self) {
+        self.inner.environment.draining.store(true, Ordering::Release);
+        for run in self.inner.running().values().filter_map(Weak::upgrade) {
+            run.driver.wake();
+        }
+    }
+
+    /// Ends a drain: bodies are started again.
+    pub fn undrain(&self) {
+        self.inner.environment.draining.store(false, Ordering::Release);
+    }
+
+    /// Waits for all that is queued in the store, then closes it. Every later verb fails with
+    /// [`CheckpointError::Closed`].
+    ///
+    /// # Errors
+    ///
+    /// [`CheckpointError`] if what was queued could not be made durable.
+    pub async fn close(&self) -> Result<(), CheckpointError> {
+        self.inner.environment.checkpointer.close().await
+    }
+
+    pub(crate) fn checkpointer(&self) -> &Arc<dyn Checkpointer> {
+        &self.inner.environment.checkpointer
+    }
+}
+
+impl Inner {
+    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadId, Weak<Run>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a run is driven here, so that answers reach it.
+    pub(crate) fn announce(&self, run: &Arc<Run>) {
+        let mut running = self.running();
+        if running.len() >= 64 && running.len().is_power_of_two() {
+            running.retain(|_, run| run.strong_count() > 0);
+        }
+        running.insert(run.thread.clone(), Arc::downgrade(run));
+    }
+
+    /// The run that is driven here on a thread, if there is one.
+    pub(crate) fn driven(&self, thread: &ThreadId) -> Option<Arc<Run>> {
+        self.running().get(thread)?.upgrade()
+    }
+
+    /// Forgets the run of a thread whose drive has ended.
+    pub(crate) fn forget(&self, thread: &ThreadId) {
+        self.running().remove(thread);
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entrypoints: Vec<&&str> = self.inner.entrypoints.keys().collect();
+        f.debug_struct("Runtime")
+            .field("checkpointer", &self.inner.environment.checkpointer)
+            .field("entrypoints", &entrypoints)
+            .finish_non_exhaustive()
+    }
+}

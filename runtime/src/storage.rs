@@ -1,0 +1,282 @@
+//! A thread's rows as what they mean: its head, the records of its runs, the answers that have arrived.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    CheckpointError, RunError, ThreadId,
+    checkpoint::{Change, Checkpointer, Key, Listing, rows},
+    id::{CallId, RunNo, Seq},
+    journal::Record,
+    value::Payload,
+};
+
+/// The longest reason that a head keeps, in bytes; the whole error went to the caller.
+const REASON: usize = 1000;
+
+/// What a thread is doing, or how its last run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Status {
+    /// A run is going on, or was cut off by a crash; [`recover`](crate::Runtime::recover) drives on what was cut off.
+    Running,
+    /// The run waits for answers.
+    Interrupted,
+    /// The run waits for a moment.
+    Sleeping,
+    /// The run was stopped before its next body, to be resumed later.
+    Drained,
+    /// The run waits for a person to say what became of a call.
+    InDoubt,
+    /// The last run returned a value.
+    Completed,
+    /// The last run returned an error or panicked.
+    Failed,
+    /// The last run was given up.
+    Cancelled,
+    /// The run met something that only other code or an operator can mend.
+    Stuck,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Running,
+        Self::Interrupted,
+        Self::Sleeping,
+        Self::Drained,
+        Self::InDoubt,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Stuck,
+    ];
+
+    /// The class under which threads of this status are listed; stored, so never to be changed.
+    pub(crate) fn class(self) -> u8 {
+        match self {
+            Self::Running => 1,
+            Self::Interrupted => 2,
+            Self::Sleeping => 3,
+            Self::Drained => 4,
+            Self::InDoubt => 5,
+            Self::Completed => 6,
+            Self::Failed => 7,
+            Self::Cancelled => 8,
+            Self::Stuck => 9,
+        }
+    }
+
+    /// Whether the run has not ended.
+    #[must_use]
+    pub fn is_unfinished(self) -> bool {
+        match self {
+            Self::Running
+            | Self::Interrupted
+            | Self::Sleeping
+            | Self::Drained
+            | Self::InDoubt
+            | Self::Failed
+            | Self::Stuck => true,
+            Self::Completed | Self::Cancelled => false,
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
+            Self::Sleeping => "sleeping",
+            Self::Drained => "drained",
+            Self::InDoubt => "in doubt",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Stuck => "stuck",
+        })
+    }
+}
+
+/// What is known of a thread as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Head {
+    pub(crate) status: Status,
+    /// The current run, or the last one.
+    pub(crate) run: RunNo,
+    pub(crate) entrypoint: String,
+    pub(crate) version: u32,
+    /// The record that holds what the last success saved.
+    pub(crate) saved: Option<(RunNo, Seq)>,
+    pub(crate) created_ms: u64,
+    pub(crate) updated_ms: u64,
+    /// Why it is stuck or failed, cut short.
+    pub(crate) reason: Option<String>,
+    /// When the nearest sleep ends.
+    pub(crate) due_ms: Option<u64>,
+}
+
+impl Head {
+    /// The head with another status, and the reason for it.
+    pub(crate) fn with(&self, status: Status, reason: Option<String>, at_ms: u64) -> Self {
+        let reason = reason.map(|mut reason| {
+            if reason.len() > REASON {
+                let cut = (0..=REASON).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0);
+                reason.truncate(cut);
+                reason.push('…');
+            }
+            reason
+        });
+        Self { status, reason, updated_ms: at_ms, due_ms: None, ..self.clone() }
+    }
+}
+
+/// A head's rows, and its place in the list of threads.
+pub(crate) fn head_changes(thread: &ThreadId, head: &Head, changes: &mut Vec<Change>) -> Result<(), CheckpointError> {
+    let bytes = rmp_serde::to_vec(head).expect("a head has nothing that cannot be written");
+    rows::seal(thread, Key::Head, &bytes, rows::PAYLOAD_LIMIT, changes)?;
+    let at_ms = head.due_ms.unwrap_or(head.updated_ms);
+    changes.push(Change::List(Listing { class: head.status.class(), at_ms }));
+    Ok(())
+}
+
+/// Reads a head row.
+pub(crate) fn parse_head(thread: &ThreadId, row: &[u8]) -> Result<Head, CheckpointError> {
+    let bytes = rows::unseal_one(thread, Key::Head, row.to_vec())?;
+    rmp_serde::from_slice(&bytes).map_err(|error| damaged(thread, Key::Head, &error))
+}
+
+/// A thread's head, and its row as stored; `None` if the thread has never run.
+pub(crate) async fn head(
+    checkpointer: &Arc<dyn Checkpointer>,
+    thread: &ThreadId,
+) -> Result<Option<(Head, Vec<u8>)>, CheckpointError> {
+    match checkpointer.get(thread, Key::Head).await? {
+        None => Ok(None),
+        Some(row) => Ok(Some((parse_head(thread, &row)?, row))),
+    }
+}
+
+/// A record's rows.
+pub(crate) fn record_changes(
+    thread: &ThreadId,
+    run: RunNo,
+    seq: Seq,
+    record: &Record,
+    changes: &mut Vec<Change>,
+) -> Result<(), CheckpointError> {
+    let key = Key::Record { run: run.0, seq: seq.0, chunk: 0 };
+    rows::seal(thread, key, &record.to_bytes(), rows::PAYLOAD_LIMIT, changes)
+}
+
+/// The records of a run, whole and in order from its start.
+pub(crate) async fn load_run(
+    checkpointer: &Arc<dyn Checkpointer>,
+    thread: &ThreadId,
+    run: RunNo,
+) -> Result<Vec<(Seq, Record)>, RunError> {
+    let first = Key::Record { run: run.0, seq: 0, chunk: 0 };
+    let last = Key::Record { run: run.0, seq: u32::MAX, chunk: u16::MAX };
+    let stored = checkpointer.scan(thread, first, last).await?;
+    let items = rows::unseal(thread, stored).map_err(|error| corrupt_record(thread, run, error))?;
+    let mut records = Vec::with_capacity(items.len());
+    for (key, bytes) in items {
+        let Key::Record { seq, .. } = key else { continue };
+        let damage = |detail: String| RunError::Corrupt { thread: thread.clone(), run, seq: Seq(seq), detail };
+        if seq as usize != records.len() {
+            return Err(damage(format!("record {} is missing before it", records.len())));
+        }
+        let record = Record::from_bytes(&bytes).map_err(|error| damage(error.0))?;
+        records.push((Seq(seq), record));
+    }
+    Ok(records)
+}
+
+/// One record of a run.
+pub(crate) async fn load_record(
+    checkpointer: &Arc<dyn Checkpointer>,
+    thread: &ThreadId,
+    run: RunNo,
+    seq: Seq,
+) -> Result<Option<Record>, RunError> {
+    let first = Key::Record { run: run.0, seq: seq.0, chunk: 0 };
+    let last = Key::Record { run: run.0, seq: seq.0, chunk: u16::MAX };
+    let stored = checkpointer.scan(thread, first, last).await?;
+    let items = rows::unseal(thread, stored).map_err(|error| corrupt_record(thread, run, error))?;
+    let Some((_, bytes)) = items.into_iter().next() else { return Ok(None) };
+    Record::from_bytes(&bytes)
+        .map(Some)
+        .map_err(|error| RunError::Corrupt { thread: thread.clone(), run, seq, detail: error.0 })
+}
+
+/// Names the record that a damaged row belongs to.
+fn corrupt_record(thread: &ThreadId, run: RunNo, error: CheckpointError) -> RunError {
+    match error {
+        CheckpointError::Corrupt { key: Some(Key::Record { seq, .. }), detail, .. } => {
+            RunError::Corrupt { thread: thread.clone(), run, seq: Seq(seq), detail }
+        }
+        error => error.into(),
+    }
+}
+
+/// An answer that has arrived.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    pub(crate) value: Payload,
+    pub(crate) at_ms: u64,
+}
+
+/// Where an answer waits for its run.
+pub(crate) fn answer_key(question: CallId) -> Key {
+    Key::Answer { question: (question.base, question.ordinal), chunk: 0 }
+}
+
+/// An answer's rows.
+pub(crate) fn answer_changes(
+    thread: &ThreadId,
+    question: CallId,
+    answer: &Answer,
+    changes: &mut Vec<Change>,
+) -> Result<(), CheckpointError> {
+    let bytes = rmp_serde::to_vec(answer).expect("an answer has nothing that cannot be written");
+    rows::seal(thread, answer_key(question), &bytes, rows::PAYLOAD_LIMIT, changes)
+}
+
+/// Removes an answer.
+pub(crate) fn remove_answer(question: CallId) -> Change {
+    rows::remove(answer_key(question))
+}
+
+/// Removes all answers of a thread.
+pub(crate) fn remove_answers() -> Change {
+    let (first, last) = all_answers();
+    Change::RemoveRange(first, last)
+}
+
+fn all_answers() -> (Key, Key) {
+    let last = Key::Answer { question: (u128::MAX, u32::MAX), chunk: u16::MAX };
+    (Key::Answer { question: (0, 0), chunk: 0 }, last)
+}
+
+/// The answers that have arrived for a thread.
+pub(crate) async fn answers(
+    checkpointer: &Arc<dyn Checkpointer>,
+    thread: &ThreadId,
+) -> Result<Vec<(CallId, Answer)>, CheckpointError> {
+    let (first, last) = all_answers();
+    let items = rows::unseal(thread, checkpointer.scan(thread, first, last).await?)?;
+    let mut answers = Vec::with_capacity(items.len());
+    for (key, bytes) in items {
+        if let Key::Answer { question: (base, ordinal), .. } = key {
+            let answer = rmp_serde::from_slice(&bytes).map_err(|error| damaged(thread, key, &error))?;
+            answers.push((CallId { base, ordinal }, answer));
+        }
+    }
+    Ok(answers)
+}
+
+fn damaged(thread: &ThreadId, key: Key, error: &dyn fmt::Display) -> CheckpointError {
+    CheckpointError::Corrupt { thread: Some(thread.clone()), key: Some(key), detail: error.to_string() }
+}

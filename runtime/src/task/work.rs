@@ -1,0 +1,166 @@
+//! A task's body from its first attempt to its record: attempts, timeouts, retries, panics.
+
+use std::{
+    any::Any,
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Body, TaskSpec,
+    body::{Form, Retry},
+};
+use crate::{
+    RunError,
+    environment::{ReplacedCall, moment},
+    journal::Slot,
+    output::{OutputCodec, Recorded, TaskError},
+    policy::random_share,
+    run::panic_message,
+    scope::{Ambient, Run, Within},
+};
+
+/// Runs a task's attempts until one counts, and records that. Ends without a record only if the run is stopped.
+pub(super) async fn attempts<T: Send + 'static>(
+    run: Arc<Run>,
+    slot: Slot,
+    spec: &'static TaskSpec,
+    codec: OutputCodec<T>,
+    mut body: Body<'_, T>,
+) {
+    loop {
+        // An earlier process may have failed an attempt and not come to the next one.
+        let due = run.next_attempt_ms(slot);
+        if due > run.environment.now_ms() {
+            run.environment.clock.sleep_until(moment(due)).await;
+        }
+        let attempt = run.begin_attempt(slot);
+        let began = Instant::now();
+        let output = match one(&run, slot, attempt, spec, codec, &mut body).await {
+            Ok(output) => output,
+            Err(panic) => {
+                let what = format!("task {:?} (defined at {}:{})", spec.name, spec.definition.file, spec.definition.line);
+                run.fail(RunError::Panicked { what, message: panic_message(&*panic) });
+                return;
+            }
+        };
+        let recorded = match (codec.encode)(&output) {
+            Ok(recorded) => recorded,
+            Err(source) => {
+                run.fail(RunError::Value { what: format!("the output of task {:?}", spec.name), source });
+                return;
+            }
+        };
+        if let Recorded::Failure(failure) = &recorded
+            && let Some(pause) = next_pause(&body.retries, &output, attempt)
+        {
+            run.attempt_failed(slot, attempt, failure.to_string(), pause);
+            poll_fn(|cx| run.poll_try_again(slot, cx)).await;
+            continue;
+        }
+        // A value that does not come back is an error here, where it was made, and not at some replay.
+        if let Err(source) = (codec.decode)(&recorded, spec.name) {
+            run.fail(RunError::Value { what: format!("the output of task {:?}", spec.name), source });
+            return;
+        }
+        run.finish(slot, recorded, u32::try_from(began.elapsed().as_millis()).unwrap_or(u32::MAX));
+        return;
+    }
+}
+
+/// How long to wait before the next attempt; `None`: this one counts.
+fn next_pause<T>(retries: &[Retry<T>], output: &T, attempt: u32) -> Option<Duration> {
+    let policy = retries.iter().find(|retry| retry.applies.as_ref().is_none_or(|applies| applies(output)))?.policy;
+    policy.allows_after(attempt).then(|| policy.delay(attempt, random_share()))
+}
+
+/// One attempt, within its limit; a panic's payload if it panicked.
+async fn one<T: Send + 'static>(
+    run: &Arc<Run>,
+    slot: Slot,
+    attempt: u32,
+    spec: &'static TaskSpec,
+    codec: OutputCodec<T>,
+    body: &mut Body<'_, T>,
+) -> Result<T, Box<dyn Any + Send>> {
+    let Some(scope) = run.body_scope(slot) else { return std::future::pending().await };
+    let ambient = Ambient { run: run.clone(), scope, body: Some((slot, attempt)) };
+    let mut attempt = match catch_unwind(AssertUnwindSafe(|| attempt_future(run, slot, attempt, spec, body))) {
+        Ok(future) => Within::new(ambient, future),
+        Err(panic) => return Err(panic),
+    };
+    let caught = poll_fn(move |cx| {
+        match catch_unwind(AssertUnwindSafe(|| Pin::new(&mut attempt).poll(cx))) {
+            Ok(Poll::Ready(output)) => Poll::Ready(output),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    });
+    match (spec.timeout, codec.from_error) {
+        (Some(limit), Some(from_error)) => match tokio::time::timeout(limit, caught).await {
+            Ok(output) => output,
+            Err(_) => Ok(from_error(TaskError::timed_out(spec.name, limit))),
+        },
+        // The macro refuses a timeout where the output cannot hold one.
+        (None, _) | (Some(_), None) => caught.await,
+    }
+}
+
+type Attempt<'a, T> = Pin<Box<dyn Future<Output = Result<T, Box<dyn Any + Send>>> + Send + 'a>>;
+
+/// What one attempt runs: the body, or what a test put in its place.
+fn attempt_future<'a, T: Send + 'static>(
+    run: &Arc<Run>,
+    slot: Slot,
+    attempt: u32,
+    spec: &'static TaskSpec,
+    body: &mut Body<'a, T>,
+) -> Attempt<'a, T> {
+    if let Some(replacement) = run.environment.replacements.get(spec.name) {
+        let arguments = run.with_journal(|journal| journal.call(slot).map(|call| call.arguments.clone()));
+        let output = replacement(ReplacedCall { arguments: arguments.unwrap_or_default(), attempt });
+        let name = spec.name;
+        return Box::pin(async move {
+            match output.await.downcast::<T>() {
+                Ok(output) => Ok(*output),
+                Err(_) => panic!(
+                    "the replacement of task `{name}` gives another type than the task, which gives `{}`",
+                    std::any::type_name::<T>()
+                ),
+            }
+        });
+    }
+    match &mut body.form {
+        Form::Once(body) => match body.take() {
+            Some(body) => Box::pin(async move { Ok(body.await) }),
+            None => Box::pin(std::future::pending()),
+        },
+        Form::Again(make) => {
+            let body = make();
+            Box::pin(async move { Ok(body.await) })
+        }
+        Form::Blocking(make) => {
+            let job = make();
+            let run = run.clone();
+            Box::pin(async move {
+                // The run's lease is kept until the job has ended: it cannot be ended from outside.
+                let kept = run.hold();
+                let job = tokio::task::spawn_blocking(move || {
+                    let output = catch_unwind(AssertUnwindSafe(job));
+                    drop(kept);
+                    output
+                });
+                match job.await {
+                    Ok(output) => output,
+                    Err(error) if error.is_panic() => Err(error.into_panic()),
+                    // The pool is shutting down, and with it everything.
+                    Err(_) => std::future::pending().await,
+                }
+            })
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Starting a run, and going on with one.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use super::Thread;
+use crate::{
+    CheckpointError, Definition, EntrypointCall, Outcome, RunError, Status,
+    checkpoint::{BoxFuture, Change, Lease},
+    entrypoint::record_input,
+    id::Seq,
+    journal::{End, Ended, Record},
+    run::{Begin, Plan, drive},
+    scope::{Hold, Mode},
+    storage::{self, Head},
+    value::{Arguments, Payload},
+};
+
+/// When a recorded outcome may be handed on, and so what a crash can take back. Order and content of the journal are
+/// the same in all three; only who waits differs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Durability {
+    /// An outcome is on disk before its value is handed on: a crash takes nothing back that any code has seen.
+    #[default]
+    Sync,
+    /// An outcome is handed on at once and written in the background, in order: a crash can take back the newest ones,
+    /// whose bodies then run again.
+    Async,
+    /// Outcomes become visible on disk in one step when the run ends, fails or pauses: a crash takes back all of them.
+    Exit,
+}
+
+impl From<Durability> for Mode {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::Sync => Self::Sync,
+            Durability::Async => Self::Async,
+            Durability::Exit => Self::Exit,
+        }
+    }
+}
+
+/// What [`Thread::invoke`] does if the thread has a run that has not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum IfUnfinished {
+    /// It refuses, with [`RunError::Unfinished`].
+    #[default]
+    Refuse,
+    /// It gives that run up, with its open questions, and starts a new one. Not while a call is in doubt.
+    Discard,
+    /// It goes on with that run, if it was started with the same input; else [`RunError::InputMismatch`].
+    Resume,
+}
+
+/// A run to be started; await it, or hand it to the pool with [`start`](Self::start).
+#[must_use = "a run begins only when this is awaited or started"]
+pub struct Invoke<D: Definition> {
+    thread: Thread,
+    input: Option<D::Input>,
+    drive: Options,
+    if_unfinished: IfUnfinished,
+}
+
+/// A run to go on with; await it, or hand it to the pool with [`start`](Self::start).
+#[must_use = "a run goes on only when this is awaited or started"]
+pub struct Resume<D: Definition> {
+    thread: Thread,
+    drive: Options,
+    definition: std::marker::PhantomData<fn() -> D>,
+}
+
+#[derive(Clone, Copy)]
+struct Options {
+    mode: Mode,
+    wait: bool,
+}
+
+impl<D: Definition> Invoke<D> {
+    pub(super) fn new(thread: Thread, call: EntrypointCall<D>) -> Self {
+        let mode = thread.runtime.inner.durability.into();
+        Self { thread, input: call.into_input(), drive: Options { mode, wait: false }, if_unfinished: IfUnfinished::Refuse }
+    }
+
+    /// When recorded outcomes may be handed on. Default: as the runtime says, which is [`Durability::Sync`] by default.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.drive.mode = durability.into();
+        self
+    }
+
+    /// What to do if the thread has a run that has not ended. Default: refuse.
+    pub fn if_unfinished(mut self, choice: IfUnfinished) -> Self {
+        self.if_unfinished = choice;
+        self
+    }
+
+    /// Waits while somebody else runs the thread, instead of failing with [`RunError::Busy`].
+    pub fn wait(mut self) -> Self {
+        self.drive.wait = true;
+        self
+    }
+
+    /// Drives the run on the tokio pool. Dropping what this gives only detaches.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    #[must_use = "the run's outcome comes from this; dropping it only detaches"]
+    pub fn start(self) -> Started<D::Value> {
+        Started(tokio::spawn(self.into_future()))
+    }
+
+    async fn drive(self) -> Result<Outcome<Payload>, RunError> {
+        let Self { thread, input, drive: options, if_unfinished } = self;
+        let input = input.ok_or_else(|| RunError::Stalled { entrypoint: D::SPEC.name.to_owned() })?;
+        let (recorded, arguments) = record_input::<D>(&input)?;
+        drop(input);
+        let hold = hold(&thread, options.wait).await?;
+        let head = storage::head(thread.runtime.checkpointer(), &thread.id).await?.map(|(head, _)| head);
+        let start = |with| Begin::Start { input: recorded.clone(), digest: arguments.digest(), with };
+        let begin = match (&head, if_unfinished) {
+            (None, _) => start(Vec::new()),
+            (Some(head), _) if !head.status.is_unfinished() => start(Vec::new()),
+            (Some(head), IfUnfinished::Resume) => {
+                let records = records::<D>(&thread, head).await?;
+                check_input(&thread, &records, &arguments)?;
+                Begin::Replay(records)
+            }
+            (Some(head), IfUnfinished::Discard) if head.status != Status::InDoubt => start(discard(&thread, head).await?),
+            (Some(head), IfUnfinished::Refuse | IfUnfinished::Discard) => {
+                return Err(RunError::Unfinished { thread: thread.id, status: head.status });
+            }
+        };
+        drive_held::<D>(thread, hold, options.mode, head, begin).await
+    }
+}
+
+impl<D: Definition> Resume<D> {
+    pub(super) fn new(thread: Thread) -> Self {
+        let mode = thread.runtime.inner.durability.into();
+        Self { thread, drive: Options { mode, wait: false }, definition: std::marker::PhantomData }
+    }
+
+    /// When recorded outcomes may be handed on. Default: as the runtime says, which is [`Durability::Sync`] by default.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.drive.mode = durability.into();
+        self
+    }
+
+    /// Waits while somebody else runs the thread, instead of failing with [`RunError::Busy`].
+    pub fn wait(mut self) -> Self {
+        self.drive.wait = true;
+        self
+    }
+
+    /// Drives the run on the tokio pool. Dropping what this gives only detaches.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    #[must_use = "the run's outcome comes from this; dropping it only detaches"]
+    pub fn start(self) -> Started<D::Value> {
+        Started(tokio::spawn(self.into_future()))
+    }
+
+    pub(crate) async fn drive(self) -> Result<Outcome<Payload>, RunError> {
+        let Self { thread, drive: options, .. } = self;
+        let hold = hold(&thread, options.wait).await?;
+        let head = storage::head(thread.runtime.checkpointer(), &thread.id).await?.map(|(head, _)| head);
+        let Some(known) = &head else { return Err(RunError::NothingToResume { thread: thread.id }) };
+        let begin = match known.status {
+            Status::Cancelled => return Err(RunError::Cancelled { thread: thread.id }),
+            Status::Completed => return last_output::<D>(&thread, known).await,
+            Status::Running
+            | Status::Interrupted
+            | Status::Sleeping
+            | Status::Drained
+            | Status::InDoubt
+            | Status::Failed
+            | Status::Stuck => Begin::Replay(records::<D>(&thread, known).await?),
+        };
+        drive_held::<D>(thread, hold, options.mode, head, begin).await
+    }
+}
+
+/// Takes the thread's lease.
+async fn hold(thread: &Thread, wait: bool) -> Result<Arc<Hold>, RunError> {
+    let checkpointer = thread.runtime.checkpointer();
+    loop {
+        match checkpointer.acquire(&thread.id).await {
+            Ok(lease) => return Ok(held(thread, lease)),
+            Err(CheckpointError::Busy { .. }) if wait => checkpointer.released(&thread.id).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn held(thread: &Thread, lease: Lease) -> Arc<Hold> {
+    Hold::new(thread.runtime.checkpointer().clone(), lease)
+}
+
+/// Drives a run of a thread whose lease is held.
+async fn drive_held<D: Definition>(
+    thread: Thread,
+    hold: Arc<Hold>,
+    mode: Mode,
+    head: Option<Head>,
+    begin: Begin,
+) -> Result<Outcome<Payload>, RunError> {
+    let inner = thread.runtime.inner.clone();
+    let announce = Box::new(move |run: &Arc<_>| inner.announce(run));
+    let environment = thread.runtime.inner.environment.clone();
+    let outcome = drive::<D>(Plan { environment, hold, mode, head, begin, announce }).await;
+    thread.runtime.inner.forget(&thread.id);
+    outcome
+}
+
+/// The records of an unfinished run, which must be one of this entrypoint.
+async fn records<D: Definition>(thread: &Thread, head: &Head) -> Result<Vec<(Seq, Record)>, RunError> {
+    check_entrypoint::<D>(thread, head)?;
+    storage::load_run(thread.runtime.checkpointer(), &thread.id, head.run).await
+}
+
+fn check_entrypoint<D: Definition>(thread: &Thread, head: &Head) -> Result<(), RunError> {
+    if head.entrypoint == D::SPEC.name {
+        return Ok(());
+    }
+    let (recorded, given) = (head.entrypoint.clone(), D::SPEC.name.to_owned());
+    Err(RunError::WrongEntrypoint { thread: thread.id.clone(), recorded, given })
+}
+
+/// Refuses to go on with a run that was started with other input.
+fn check_input(thread: &Thread, records: &[(Seq, Record)], given: &Arguments) -> Result<(), RunError> {
+    match records.first() {
+        Some((_, Record::Start(start))) if start.digest != given.digest() => Err(RunError::InputMismatch {
+            thread: thread.id.clone(),
+            recorded: start.input.preview(200),
+            given: given.preview(200),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What a completed thread's last run gave.
+async fn last_output<D: Definition>(thread: &Thread, head: &Head) -> Result<Outcome<Payload>, RunError> {
+    check_entrypoint::<D>(thread, head)?;
+    let corrupt = |seq| RunError::Corrupt {
+        thread: thread.id.clone(),
+        run: head.run,
+        seq,
+        detail: "the end of a completed run is not there".to_owned(),
+    };
+    let Some((run, seq)) = head.saved else { return Err(corrupt(Seq(0))) };
+    match storage::load_record(thread.runtime.checkpointer(), &thread.id, run, seq).await? {
+        Some(Record::End(End { how: Ended::Completed { output, .. }, .. })) => Ok(Outcome::Completed(output)),
+        _ => Err(corrupt(seq)),
+    }
+}
+
+/// The changes that give an unfinished run up; applied with the start of the next one.
+async fn discard(thread: &Thread, head: &Head) -> Result<Vec<Change>, RunError> {
+    let mut changes = vec![storage::remove_answers()];
+    let records = match storage::load_run(thread.runtime.checkpointer(), &thread.id, head.run).await {
+        Ok(records) => records,
+        // What is damaged can be given up too; its rows stay for whoever wants to look.
+        Err(RunError::Corrupt { .. }) => return Ok(changes),
+        Err(error) => return Err(error),
+    };
+    if !matches!(records.last(), Some((_, Record::End(_)))) {
+        let seq = Seq(u32::try_from(records.len()).unwrap_or(u32::MAX));
+        let at_ms = thread.runtime.inner.environment.now_ms();
+        let record = Record::End(End { how: Ended::Discarded, at_ms });
+        storage::record_changes(&thread.id, head.run, seq, &record, &mut changes)?;
+    }
+    Ok(changes)
+}
+
+/// Reads what a run gave as the entrypoint's type.
+fn typed<D: Definition>(outcome: Outcome<Payload>) -> Result<Outcome<D::Value>, RunError> {
+    outcome.try_map(|value| {
+        let what = || format!("the output of entrypoint {:?}", D::SPEC.name);
+        value.decode().map_err(|source| RunError::Value { what: what(), source })
+    })
+}
+
+impl<D: Definition> IntoFuture for Invoke<D> {
+    type Output = Result<Outcome<D::Value>, RunError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { typed::<D>(self.drive().await?) })
+    }
+}
+
+impl<D: Definition> IntoFuture for Resume<D> {
+    type Output = Result<Outcome<D::Value>, RunError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { typed::<D>(self.drive().await?) })
+    }
+}
+
+/// A run that is driven on the pool. Await it for its outcome; dropping it only detaches.
+#[derive(Debug)]
+pub struct Started<T>(tokio::task::JoinHandle<Result<Outcome<T>, RunError>>);
+
+impl<T> Started<T> {
+    /// Whether the run has ended or paused.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// Ends the drive as a crash would; the run can be resumed.
+    pub fn abort(&self) {
+        self.0.abort();
+    }
+}
+
+impl<T> Future for Started<T> {
+    type Output = Result<Outcome<T>, RunError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|joined| {
+            joined.unwrap_or_else(|error| {
+                Err(RunError::Panicked { what: "the drive of the run".to_owned(), message: error.to_string() })
+            })
+        })
+    }
+}
+
+impl<D: Definition> fmt::Debug for Invoke<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Invoke").field("thread", &self.thread.id).field("entrypoint", &D::SPEC.name).finish_non_exhaustive()
+    }
+}
+
+impl<D: Definition> fmt::Debug for Resume<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resume").field("thread", &self.thread.id).field("entrypoint", &D::SPEC.name).finish_non_exhaustive()
+    }
+}
