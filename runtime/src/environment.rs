@@ -204,8 +204,7 @@ impl ReplacedCall {
 }
 
 /// A body that stands in for a task's own; gives the task's output as `Any`.
-pub(crate) type Replacement =
-    Arc<dyn Fn(ReplacedCall) -> BoxFuture<'static, Box<dyn Any + Send>> + Send + Sync>;
+pub(crate) type Replacement = Arc<dyn Fn(ReplacedCall) -> BoxFuture<'static, Box<dyn Any + Send>> + Send + Sync>;
 
 /// Erases the output type of a replacement.
 pub(crate) fn replacement<T, F, Fut>(body: F) -> Replacement

@@ -210,18 +210,24 @@ impl fmt::Display for RunError {
             Self::Collision { recorded, called } => {
                 write!(f, "two calls have one identity, {recorded} and {called}: change one's name or key")
             }
-            Self::Checkpoint(error) => write!(f, "the store failed, and the run stopped before its next effect: {error}"),
+            Self::Checkpoint(error) => {
+                write!(f, "the store failed, and the run stopped before its next effect: {error}")
+            }
             Self::Corrupt { thread, run, seq, detail } => write!(
                 f,
                 "the journal of thread {thread} is damaged at run {run}, record {seq}: {detail}; restore it from a backup, or discard the run"
             ),
-            Self::Busy { thread } => write!(f, "thread {thread} is running elsewhere; wait for it with `.wait()`, or try again later"),
+            Self::Busy { thread } => {
+                write!(f, "thread {thread} is running elsewhere; wait for it with `.wait()`, or try again later")
+            }
             Self::Unfinished { thread, status } => write!(
                 f,
                 "thread {thread} has a run that has not ended ({status}): resume it, or choose with `.if_unfinished(..)` what becomes of it"
             ),
             Self::NothingToResume { thread } => write!(f, "thread {thread} has never run; start it with `invoke`"),
-            Self::Cancelled { thread } => write!(f, "the last run of thread {thread} was given up; start a new one with `invoke`"),
+            Self::Cancelled { thread } => {
+                write!(f, "the last run of thread {thread} was given up; start a new one with `invoke`")
+            }
             Self::WrongEntrypoint { thread, recorded, given } => write!(
                 f,
                 "the run of thread {thread} belongs to entrypoint {recorded:?}, not to {given:?}; resume it with its own, or discard it"

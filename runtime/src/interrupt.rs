@@ -103,8 +103,8 @@ impl<T> fmt::Debug for Interrupt<T> {
 pub(crate) fn read<T: DeserializeOwned>(recorded: &Recorded, name: &str) -> Result<T, crate::ValueError> {
     match recorded {
         Recorded::Value(value) => value.decode(),
-        Recorded::Failure(failure) => {
-            Err(crate::ValueError::unfit::<T>(format!("{name:?} has a failure on record (\"{failure}\"), which it cannot have")))
-        }
+        Recorded::Failure(failure) => Err(crate::ValueError::unfit::<T>(format!(
+            "{name:?} has a failure on record (\"{failure}\"), which it cannot have"
+        ))),
     }
 }

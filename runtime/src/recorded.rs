@@ -164,7 +164,8 @@ pub fn sleep(pause: Duration) -> impl Future<Output = ()> + Send {
 pub fn patched(id: &'static str) -> impl Future<Output = bool> + Send {
     let location = Location::caller();
     let ambient = inside("patched");
-    let claim = Claim { kind: CallKind::Patch, name: id.into(), definition: None, arguments: Arguments::new(), location };
+    let claim =
+        Claim { kind: CallKind::Patch, name: id.into(), definition: None, arguments: Arguments::new(), location };
     let call = Claimed::new(&ambient, claim, read::<bool>, |run, slot| {
         if run.waits_for_replay(slot)
             && let Ok(old) = Payload::encode(&false)

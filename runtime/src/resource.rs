@@ -41,7 +41,9 @@ use crate::scope::Ambient;
 pub fn resource<T: Send + Sync + 'static>() -> Arc<T> {
     let wanted = std::any::type_name::<T>();
     let Some(ambient) = Ambient::current() else {
-        panic!("`durably::resource::<{wanted}>()` was called outside of a run: call it in an #[entrypoint] or a #[task]");
+        panic!(
+            "`durably::resource::<{wanted}>()` was called outside of a run: call it in an #[entrypoint] or a #[task]"
+        );
     };
     let resources = &ambient.run.environment.resources;
     match resources.get(&TypeId::of::<T>()).map(|(_, resource)| resource.clone().downcast::<T>()) {

@@ -206,9 +206,12 @@ pub(crate) async fn load_record(
     let stored = checkpointer.scan(thread, first, last).await?;
     let items = rows::unseal(thread, stored).map_err(|error| corrupt_record(thread, run, error))?;
     let Some((_, bytes)) = items.into_iter().next() else { return Ok(None) };
-    Record::from_bytes(&bytes)
-        .map(Some)
-        .map_err(|error| RunError::Corrupt { thread: thread.clone(), run, seq, detail: error.0 })
+    Record::from_bytes(&bytes).map(Some).map_err(|error| RunError::Corrupt {
+        thread: thread.clone(),
+        run,
+        seq,
+        detail: error.0,
+    })
 }
 
 /// Names the record that a damaged row belongs to.

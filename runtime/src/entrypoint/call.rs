@@ -84,7 +84,8 @@ pub(crate) fn record_input<D: Definition>(input: &D::Input) -> Result<(Payload, 
 /// Outside of a run's own entrypoint: a task or a nested entrypoint cannot end the run.
 pub fn continue_as_new<D: Definition, T>(call: EntrypointCall<D>) -> impl Future<Output = T> + Send + use<D, T> {
     let ambient = Ambient::current().filter(|ambient| ambient.scope.owner.is_none());
-    let ambient = ambient.expect("`continue_as_new` is called in a run's own entrypoint, not in a task or a nested entrypoint");
+    let ambient =
+        ambient.expect("`continue_as_new` is called in a run's own entrypoint, not in a task or a nested entrypoint");
     assert_eq!(
         D::SPEC.name,
         ambient.run.entrypoint,
@@ -124,7 +125,9 @@ fn nested<D: Definition>(run: Arc<Run>, slot: Slot, input: D::Input) -> Work<'st
         });
         match recorded {
             Ok(recorded) => run.finish(slot, recorded, 0),
-            Err(source) => run.fail(RunError::Value { what: format!("the output of entrypoint {:?}", D::SPEC.name), source }),
+            Err(source) => {
+                run.fail(RunError::Value { what: format!("the output of entrypoint {:?}", D::SPEC.name), source })
+            }
         }
     })
 }

@@ -7,7 +7,6 @@ pub(crate) use call::record_input;
 pub use call::{EntrypointCall, continue_as_new};
 pub use function::EntrypointFn;
 
-
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -121,4 +120,3 @@ impl<V, E> Returned<Result<V, E>> {
         }
     }
 }
-

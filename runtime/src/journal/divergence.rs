@@ -84,7 +84,11 @@ impl fmt::Display for Nondeterminism {
             RecordedStep::Attempt => "a failed attempt",
             RecordedStep::Wait => "the wait",
         };
-        write!(f, "the code no longer matches the journal: record {} is {step} of {}, but the code ", self.seq, self.expected)?;
+        write!(
+            f,
+            "the code no longer matches the journal: record {} is {step} of {}, but the code ",
+            self.seq, self.expected
+        )?;
         match (self.ended, self.found.as_slice()) {
             (true, []) => f.write_str("ended without making that call")?,
             (false, []) => f.write_str("waits without having made that call")?,

@@ -256,7 +256,14 @@ impl Journal {
         let queue = self.loaded_frames.remove(&scope).unwrap_or_default();
         let frame = Frame(u32::try_from(self.frames.len()).expect("a run has fewer than 2^32 entrypoints"));
         let history = may_be_entered_again.then(Vec::new);
-        self.frames.push(FrameState { scope, replaying: queue.len(), queue, waiting: Vec::new(), history, abandoned: false });
+        self.frames.push(FrameState {
+            scope,
+            replaying: queue.len(),
+            queue,
+            waiting: Vec::new(),
+            history,
+            abandoned: false,
+        });
         frame
     }
 
@@ -283,7 +290,9 @@ impl Journal {
         match (scope.order, scope.owner) {
             (Order::AtOnce, _) => true,
             (Order::Released(_), None) => false,
-            (Order::Released(_), Some((owner, _))) => self.calls.get(owner).is_some_and(|call| self.is_in_a_body(call.scope)),
+            (Order::Released(_), Some((owner, _))) => {
+                self.calls.get(owner).is_some_and(|call| self.is_in_a_body(call.scope))
+            }
         }
     }
 
@@ -587,7 +596,9 @@ impl Journal {
             let Some(step) = state.queue.front() else { return Next::Nothing };
             match step {
                 Step::Live { .. } => {
-                    let Some(Step::Live { slot, recorded }) = state.queue.pop_front() else { unreachable!("it is the front") };
+                    let Some(Step::Live { slot, recorded }) = state.queue.pop_front() else {
+                        unreachable!("it is the front")
+                    };
                     if self.release(frame, slot, &recorded, None) {
                         return Next::Release { slot, replayed: false };
                     }
@@ -619,7 +630,10 @@ impl Journal {
     /// Hands a call its outcome, unless its future is gone.
     fn release(&mut self, frame: Frame, slot: Slot, recorded: &Arc<Recorded>, loaded: Option<u32>) -> bool {
         let again = self.frames[frame.0 as usize].history.is_some();
-        if loaded.is_none() && again && let Some(step) = self.remember(slot, recorded.clone()) {
+        if loaded.is_none()
+            && again
+            && let Some(step) = self.remember(slot, recorded.clone())
+        {
             self.frames[frame.0 as usize].history.as_mut().expect("asked above").push(step);
         }
         let Some(call) = self.calls.get_mut(slot) else { return false };

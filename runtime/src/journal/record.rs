@@ -239,7 +239,8 @@ impl Record {
 fn bytes<T: Serialize>(kind: u8, record: &T) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256);
     bytes.extend([FORMAT, kind]);
-    rmp_serde::encode::write(&mut bytes, record).expect("our own records have no map of unknown length and fit in memory");
+    rmp_serde::encode::write(&mut bytes, record)
+        .expect("our own records have no map of unknown length and fit in memory");
     bytes
 }
 

@@ -165,7 +165,9 @@ async fn go_on(
     let mut records: Vec<(Seq, Record)> = records.collect();
     // A run that ended with a failure goes on: the failures it did not get past are opened again.
     let mut resume = None;
-    if let Some((_, Record::End(End { how: Ended::Failed { open, .. } | Ended::Panicked { open, .. }, .. }))) = records.last() {
+    if let Some((_, Record::End(End { how: Ended::Failed { open, .. } | Ended::Panicked { open, .. }, .. }))) =
+        records.last()
+    {
         let entry = Resume { reopened: open.clone(), at_ms: environment.now_ms() };
         records.push((Seq(next_seq), Record::Resume(entry.clone())));
         resume = Some(entry);
@@ -226,10 +228,10 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
 
 /// Begins the user's body with the recorded input and the saved value.
 async fn enter<D: Definition>(run: &Arc<Run>, start: &Start) -> Result<Entered<D::Output>, RunError> {
-    let input: D::Input = start
-        .input
-        .decode()
-        .map_err(|source| RunError::Value { what: format!("the recorded input of entrypoint {:?}", D::SPEC.name), source })?;
+    let input: D::Input = start.input.decode().map_err(|source| RunError::Value {
+        what: format!("the recorded input of entrypoint {:?}", D::SPEC.name),
+        source,
+    })?;
     let previous = match start.previous {
         None => None,
         Some((no, seq)) => {
@@ -243,8 +245,10 @@ async fn enter<D: Definition>(run: &Arc<Run>, start: &Start) -> Result<Entered<D
             }
         }
     };
-    let body = D::run(input, Previous(previous))
-        .map_err(|source| RunError::Value { what: format!("the saved value of entrypoint {:?}", D::SPEC.name), source })?;
+    let body = D::run(input, Previous(previous)).map_err(|source| RunError::Value {
+        what: format!("the saved value of entrypoint {:?}", D::SPEC.name),
+        source,
+    })?;
     let place = (Frame::ROOT, Scope::ROOT, run.root_signal());
     Ok(Entered::new(run.clone(), place, D::SPEC.name, body))
 }
@@ -375,7 +379,10 @@ async fn give_up(run: &Arc<Run>, head: &mut Head, error: RunError) -> Result<Con
     let at_ms = run.environment.now_ms();
     let new = head.with(status, Some(error.to_string()), at_ms);
     if let RunError::Panicked { what, message } = &error {
-        let how = Ended::Panicked { message: format!("{what}: {message}"), open: run.with_journal(|journal| journal.unpassed()) };
+        let how = Ended::Panicked {
+            message: format!("{what}: {message}"),
+            open: run.with_journal(|journal| journal.unpassed()),
+        };
         run.with_journal(|journal| journal.append_plain(Record::End(End { how, at_ms })));
     }
     let mut changes = Vec::new();

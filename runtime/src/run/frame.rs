@@ -80,7 +80,8 @@ impl<O> Entered<O> {
         let future = self.future.as_mut()?;
         let mut cx = Context::from_waker(&self.waker);
         for _ in 0..RESTLESS {
-            let polled = self.signal.polling(|| catch_unwind(AssertUnwindSafe(|| Pin::new(&mut *future).poll(&mut cx))));
+            let polled =
+                self.signal.polling(|| catch_unwind(AssertUnwindSafe(|| Pin::new(&mut *future).poll(&mut cx))));
             match polled {
                 Ok(Poll::Ready(returned)) => {
                     // What it held is dropped before its order is ended: calls still held are gone now.

@@ -100,6 +100,10 @@ impl Question {
 
 impl fmt::Debug for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Question").field("key", &self.key).field("id", &self.id).field("payload", &self.payload).finish()
+        f.debug_struct("Question")
+            .field("key", &self.key)
+            .field("id", &self.id)
+            .field("payload", &self.payload)
+            .finish()
     }
 }

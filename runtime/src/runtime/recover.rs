@@ -63,7 +63,10 @@ impl Recovered {
     pub async fn outcome(self) -> Result<Outcome<String>, RunError> {
         match self.task.await {
             Ok(outcome) => outcome?.try_map(|value| Ok(value.to_json())),
-            Err(error) => Err(RunError::Panicked { what: format!("the drive of thread {}", self.thread), message: error.to_string() }),
+            Err(error) => Err(RunError::Panicked {
+                what: format!("the drive of thread {}", self.thread),
+                message: error.to_string(),
+            }),
         }
     }
 

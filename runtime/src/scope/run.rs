@@ -18,7 +18,9 @@ use crate::{
     checkpoint::{Change, Checkpointer, Commit, Expect, Lease, Ticket},
     environment::{CallView, Environment, Event, RunView, recall},
     id::{CallId, RunNo},
-    journal::{Call, CallKind, ClaimError, Definition, Frame, Journal, NewCall, Next, Order, Scope, Slot, Stage, Then, Waited},
+    journal::{
+        Call, CallKind, ClaimError, Definition, Frame, Journal, NewCall, Next, Order, Scope, Slot, Stage, Then, Waited,
+    },
     output::Recorded,
     storage,
     value::Payload,
@@ -411,7 +413,13 @@ impl Run {
     }
 
     /// Notes that an attempt failed and another one follows.
-    pub(crate) fn attempt_failed(self: &Arc<Self>, slot: Slot, attempt: u32, error: String, pause: std::time::Duration) {
+    pub(crate) fn attempt_failed(
+        self: &Arc<Self>,
+        slot: Slot,
+        attempt: u32,
+        error: String,
+        pause: std::time::Duration,
+    ) {
         self.observe(slot, |call, error| Event::Retried { call, attempt, error, pause }, &error);
         let now = self.environment.now_ms();
         let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
@@ -553,9 +561,9 @@ impl Run {
             let mut state = self.lock();
             let State { answers, waits, journal, activities, .. } = &mut *state;
             answers.insert(question, answer);
-            let slot = waits.values().find_map(|(slot, _)| {
-                journal.call(*slot).is_some_and(|call| call.id == question).then_some(*slot)
-            });
+            let slot = waits
+                .values()
+                .find_map(|(slot, _)| journal.call(*slot).is_some_and(|call| call.id == question).then_some(*slot));
             slot.and_then(|slot| activities[slot.index()].body.take())
         };
         if let Some(waker) = waker {
@@ -720,7 +728,8 @@ impl Run {
                 {
                     state.overlay.push(storage::remove_answer(wait.call.id));
                 }
-                let sealed = storage::record_changes(&self.thread, self.no, entry.seq, &entry.record, &mut state.overlay);
+                let sealed =
+                    storage::record_changes(&self.thread, self.no, entry.seq, &entry.record, &mut state.overlay);
                 failed = failed.or(sealed.err());
                 thens.push(entry.then);
             }

@@ -160,7 +160,8 @@ impl Thread {
             ([first, ..], Which::Id(_)) => return Ok(Found::Open(*first)),
         }
         // No such question is open; the newest one that was answered may be meant again.
-        let answered = questions.iter().rev().find(named).and_then(|asked| Some((asked.question.id, asked.answer.clone()?)));
+        let answered =
+            questions.iter().rev().find(named).and_then(|asked| Some((asked.question.id, asked.answer.clone()?)));
         if let Some((question, answer)) = answered {
             return Ok(Found::Answered(question, answer));
         }

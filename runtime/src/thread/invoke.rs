@@ -85,7 +85,12 @@ struct Options {
 impl<D: Definition> Invoke<D> {
     pub(super) fn new(thread: Thread, call: EntrypointCall<D>) -> Self {
         let mode = thread.runtime.inner.durability.into();
-        Self { thread, input: call.into_input(), drive: Options { mode, wait: false }, if_unfinished: IfUnfinished::Refuse }
+        Self {
+            thread,
+            input: call.into_input(),
+            drive: Options { mode, wait: false },
+            if_unfinished: IfUnfinished::Refuse,
+        }
     }
 
     /// When recorded outcomes may be handed on. Default: as the runtime says, which is [`Durability::Sync`] by default.
@@ -132,7 +137,9 @@ impl<D: Definition> Invoke<D> {
                 check_input(&thread, &records, &arguments)?;
                 Begin::Replay(records)
             }
-            (Some(head), IfUnfinished::Discard) if head.status != Status::InDoubt => start(discard(&thread, head).await?),
+            (Some(head), IfUnfinished::Discard) if head.status != Status::InDoubt => {
+                start(discard(&thread, head).await?)
+            }
             (Some(head), IfUnfinished::Refuse | IfUnfinished::Discard) => {
                 return Err(RunError::Unfinished { thread: thread.id, status: head.status });
             }
@@ -338,12 +345,18 @@ impl<T> Future for Started<T> {
 
 impl<D: Definition> fmt::Debug for Invoke<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Invoke").field("thread", &self.thread.id).field("entrypoint", &D::SPEC.name).finish_non_exhaustive()
+        f.debug_struct("Invoke")
+            .field("thread", &self.thread.id)
+            .field("entrypoint", &D::SPEC.name)
+            .finish_non_exhaustive()
     }
 }
 
 impl<D: Definition> fmt::Debug for Resume<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resume").field("thread", &self.thread.id).field("entrypoint", &D::SPEC.name).finish_non_exhaustive()
+        f.debug_struct("Resume")
+            .field("thread", &self.thread.id)
+            .field("entrypoint", &D::SPEC.name)
+            .finish_non_exhaustive()
     }
 }

@@ -132,11 +132,8 @@ impl Survey {
                 Record::Wait(Wait { call, what, at_ms }) => {
                     let status = match what {
                         Waited::Answer { payload, .. } => {
-                            let question = Question {
-                                id: call.id,
-                                key: call.name.clone().into_owned(),
-                                payload: payload.clone(),
-                            };
+                            let question =
+                                Question { id: call.id, key: call.name.clone().into_owned(), payload: payload.clone() };
                             asked.insert(call.id, survey.questions.len());
                             survey.questions.push(SurveyedQuestion { question, answer: None });
                             CallStatus::Asking
