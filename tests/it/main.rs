@@ -1,0 +1,4 @@
+//! The behaviours of durably, by topic, in one binary.
+#![allow(clippy::unwrap_used)]
+
+mod replay;
