@@ -38,7 +38,10 @@ pub mod __private;
 
 pub use branch::{Bounded, bounded, branch};
 pub use checkpoint::CheckpointError;
-pub use durably_macros::{entrypoint, task};
+#[doc = include_str!("entrypoint/attribute.md")]
+pub use durably_macros::entrypoint;
+#[doc = include_str!("task/attribute.md")]
+pub use durably_macros::task;
 pub use entrypoint::{Definition, EntrypointCall, EntrypointFn, Final, continue_as_new};
 pub use environment::{CallView, Clock, Event, Observer, Recall, ReplacedCall, RunView, SystemClock};
 pub use error::RunError;

@@ -102,10 +102,8 @@ fn types(entrypoint: &Entrypoint) -> TokenStream {
 fn run(entrypoint: &Entrypoint) -> TokenStream {
     let Entrypoint { params, previous, output, last, ident, .. } = entrypoint;
     let pats = params.iter().map(|param| &param.pat);
-    let (input, taken) = match params.is_empty() {
-        true => (ours!(_), ours!()),
-        false => (ours!(__input), ours!(let (#(#pats,)*) = __input;)),
-    };
+    let (input, taken) =
+        if params.is_empty() { (ours!(_), ours!()) } else { (ours!(__input), ours!(let (#(#pats,)*) = __input;)) };
     let saved = previous.as_ref().map(|previous| {
         let saved = &previous.saved;
         ours!(let __saved = ::durably::__private::previous::<#saved>(&__previous)?;)

@@ -9,6 +9,8 @@ mod codec;
 mod error;
 pub mod probe;
 mod result;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 

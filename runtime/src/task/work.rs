@@ -40,8 +40,9 @@ pub(super) async fn attempts<T: Send + 'static>(
         }
         let attempt = run.begin_attempt(slot);
         let began = Instant::now();
-        let output = match one(&run, slot, attempt, spec, codec, &mut body).await {
-            Ok(output) => output,
+        let (output, timed_out) = match one(&run, slot, attempt, spec, codec, &mut body).await {
+            Ok(Ended::Returned(output)) => (output, None),
+            Ok(Ended::TimedOut(output, error)) => (output, Some(error)),
             Err(panic) => {
                 let what =
                     format!("task {:?} (defined at {}:{})", spec.name, spec.definition.file, spec.definition.line);
@@ -49,7 +50,9 @@ pub(super) async fn attempts<T: Send + 'static>(
                 return;
             }
         };
-        let recorded = match (codec.encode)(&output) {
+        // A timeout is recorded as what it is: the error that the output made of it may not say so any more.
+        let encoded = timed_out.map_or_else(|| (codec.encode)(&output), |error| Ok(Recorded::Failure((&error).into())));
+        let recorded = match encoded {
             Ok(recorded) => recorded,
             Err(source) => {
                 run.fail(RunError::Value { what: format!("the output of task {:?}", spec.name), source });
@@ -79,6 +82,14 @@ fn next_pause<T>(retries: &[Retry<T>], output: &T, attempt: u32) -> Option<Durat
     policy.allows_after(attempt).then(|| policy.delay(attempt, random_share()))
 }
 
+/// How an attempt ended, if it did not panic.
+enum Ended<T> {
+    /// The body returned this.
+    Returned(T),
+    /// It took longer than it may; the output that stands for that, and the error it was made of.
+    TimedOut(T, TaskError),
+}
+
 /// One attempt, within its limit; a panic's payload if it panicked.
 async fn one<T: Send + 'static>(
     run: &Arc<Run>,
@@ -87,7 +98,7 @@ async fn one<T: Send + 'static>(
     spec: &'static TaskSpec,
     codec: OutputCodec<T>,
     body: &mut Body<'_, T>,
-) -> Result<T, Box<dyn Any + Send>> {
+) -> Result<Ended<T>, Box<dyn Any + Send>> {
     let Some(scope) = run.body_scope(slot) else { return std::future::pending().await };
     let ambient = Ambient { run: run.clone(), scope, body: Some((slot, attempt)) };
     let mut attempt = match catch_unwind(AssertUnwindSafe(|| attempt_future(run, slot, attempt, spec, body))) {
@@ -104,12 +115,15 @@ async fn one<T: Send + 'static>(
             let mut caught = pin!(caught);
             tokio::select! {
                 biased;
-                output = &mut caught => output,
-                () = timed_out(run, slot, limit) => Ok(from_error(TaskError::timed_out(spec.name, limit))),
+                output = &mut caught => output.map(Ended::Returned),
+                () = timed_out(run, slot, limit) => {
+                    let error = TaskError::timed_out(spec.name, limit);
+                    Ok(Ended::TimedOut(from_error(error.clone()), error))
+                }
             }
         }
         // The macro refuses a timeout where the output cannot hold one.
-        (None, _) | (Some(_), None) => caught.await,
+        (None, _) | (Some(_), None) => caught.await.map(Ended::Returned),
     }
 }
 
