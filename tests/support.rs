@@ -1,5 +1,7 @@
 //! What the integration tests share: a store that outlives its process, a ledger of effects, every cut of a journal.
 
+mod built;
+
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -7,6 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+pub use built::example;
 use durably::{
     Durability, Runtime, RuntimeBuilder,
     checkpoint::{Checkpointer, Commit, MemoryCheckpointer, SledCheckpointer},
