@@ -102,11 +102,11 @@ pub enum RunError {
         /// The thread.
         thread: ThreadId,
     },
-    /// The thread's run belongs to another entrypoint.
+    /// The thread belongs to another entrypoint: what that saved is not this one's `previous`.
     WrongEntrypoint {
         /// The thread.
         thread: ThreadId,
-        /// The entrypoint that the run was started with.
+        /// The entrypoint of its current or last run.
         recorded: String,
         /// The entrypoint that was given.
         given: String,
@@ -230,7 +230,7 @@ impl fmt::Display for RunError {
             }
             Self::WrongEntrypoint { thread, recorded, given } => write!(
                 f,
-                "the run of thread {thread} belongs to entrypoint {recorded:?}, not to {given:?}; resume it with its own, or discard it"
+                "thread {thread} belongs to entrypoint {recorded:?}, not to {given:?}; use its own, or another thread (a run that has not ended can be discarded)"
             ),
             Self::InputMismatch { thread, recorded, given } => write!(
                 f,

@@ -1,4 +1,7 @@
 //! The behaviours of durably, by topic, in one binary.
 #![allow(clippy::unwrap_used)]
 
+mod watch;
+
+mod basics;
 mod replay;

@@ -126,7 +126,8 @@ async fn begin_run<D: Definition>(
 ) -> Result<(Arc<Run>, Start), RunError> {
     let at_ms = environment.now_ms();
     let no = RunNo(head.as_ref().map_or(1, |head| head.run.0.saturating_add(1)));
-    let saved = head.as_ref().and_then(|head| head.saved);
+    // What another entrypoint saved on the thread before its run was discarded is not this one's.
+    let saved = head.as_ref().filter(|head| head.entrypoint == D::SPEC.name).and_then(|head| head.saved);
     let new = Head {
         status: Status::Running,
         run: no,

@@ -128,6 +128,11 @@ impl<D: Definition> Invoke<D> {
         drop(input);
         let hold = hold(&thread, options.wait).await?;
         let head = storage::head(thread.runtime.checkpointer(), &thread.id).await?.map(|(head, _)| head);
+        if let Some(head) = &head
+            && !(head.status.is_unfinished() && if_unfinished == IfUnfinished::Discard)
+        {
+            check_entrypoint::<D>(&thread, head)?;
+        }
         let start = |with| Begin::Start { input: recorded.clone(), digest: arguments.digest(), with };
         let begin = match (&head, if_unfinished) {
             (None, _) => start(Vec::new()),

@@ -1,0 +1,104 @@
+//! What the tests of behaviours see of a run from outside: its events in order, a clock set by hand, a cut in mid-run.
+
+use std::{
+    future::IntoFuture,
+    pin::pin,
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use durably::{Clock, Event, Observer, Recall, checkpoint::BoxFuture};
+use tokio::sync::watch;
+
+/// Keeps the events of all runs, each as a line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watch(Arc<Mutex<Vec<String>>>);
+
+impl Watch {
+    /// All lines since this was last asked.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    /// What was handed to the code for the first time, and how runs stopped, since this was last asked: `name value`.
+    pub(crate) fn updates(&self) -> Vec<String> {
+        let keep = |line: String| {
+            let update = line.strip_prefix("released ").filter(|line| !line.ends_with("(failed)"));
+            update.or_else(|| line.strip_prefix("stopped ")).map(str::to_owned)
+        };
+        self.take().into_iter().filter_map(keep).collect()
+    }
+}
+
+impl Observer for Watch {
+    fn observe(&self, event: &Event<'_>) {
+        let line = match event {
+            Event::RunStarted { run, resumed: false } => format!("began {} {}", run.entrypoint, run.run),
+            Event::RunStarted { run, .. } => format!("resumed {} {}", run.entrypoint, run.run),
+            Event::Started { call, attempt } => format!("started {} {attempt}", call.name),
+            Event::Recorded { call } => format!("recorded {}", call.name),
+            Event::Released { call, replayed: false, value } => format!("released {} {}", call.name, text(*value)),
+            Event::Released { call, value, .. } => format!("replayed {} {}", call.name, text(*value)),
+            Event::Retried { call, attempt, error, .. } => format!("retried {} {attempt} {error}", call.name),
+            Event::RunStopped { run, how } => format!("stopped {} {how}", run.entrypoint),
+            _ => return,
+        };
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+/// A recorded value as text, if it is of one of the types that the tests use.
+fn text(value: Option<Recall<'_>>) -> String {
+    let Some(value) = value else { return "(failed)".to_owned() };
+    let number = || value.decode::<u64>().map(|number| number.to_string());
+    let truth = || value.decode::<bool>().map(|truth| truth.to_string());
+    value.decode::<String>().or_else(|_| number()).or_else(|_| truth()).unwrap_or_else(|_| "(value)".to_owned())
+}
+
+/// A clock that moves only when it is told to; it begins in 2001. Clones are the same clock.
+#[derive(Clone, Debug)]
+pub(crate) struct HandClock(Arc<watch::Sender<Duration>>);
+
+impl HandClock {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(Duration::from_secs(1_000_000_000))))
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.0.send_modify(|now| *now += by);
+    }
+
+    /// Returns once somebody waits for this clock.
+    pub(crate) async fn waited_for(&self) {
+        while self.0.receiver_count() == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl Clock for HandClock {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + *self.0.borrow()
+    }
+
+    fn sleep_until(&self, moment: SystemTime) -> BoxFuture<'static, ()> {
+        let mut now = self.0.subscribe();
+        Box::pin(async move {
+            let until = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+            // Without a sender left nobody will move the clock.
+            if now.wait_for(|now| *now >= until).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}
+
+/// Drives until something happens in the run, then drops the drive, as a crash would.
+pub(crate) async fn cut<R: IntoFuture<Output: std::fmt::Debug>>(drive: R, when: impl Future<Output = ()>) {
+    let mut drive = pin!(drive.into_future());
+    tokio::select! {
+        biased;
+        outcome = &mut drive => panic!("the run was to be cut off before it came to {outcome:?}"),
+        () = when => {}
+    }
+}
