@@ -1,6 +1,9 @@
 //! What the integration tests share: a store that outlives its process, a ledger of effects, every cut of a journal.
 
 mod built;
+mod chance;
+
+pub use chance::{Chance, pends, size};
 
 use std::{
     collections::BTreeMap,

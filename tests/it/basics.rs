@@ -372,7 +372,8 @@ fn records_carry_the_names_that_were_given_or_the_functions_own() {
         assert_eq!(watch.updates(), expected);
         let state = world.runtime().thread("t").unwrap().state().await.unwrap().unwrap();
         let recorded: Vec<&str> = state.calls.iter().map(|call| call.name.as_str()).collect();
-        let given = ["a name: with/anything", "method", "trait-provided", "trait-required", "generic", "generic", "foo"];
+        let given =
+            ["a name: with/anything", "method", "trait-provided", "trait-required", "generic", "generic", "foo"];
         assert_eq!(recorded, given);
         assert_eq!(state.entrypoint, "names.v1");
     });

@@ -4,4 +4,5 @@
 mod watch;
 
 mod basics;
+mod combinators;
 mod replay;
