@@ -1,5 +1,6 @@
 //! The attributes of `durably`. They are documented where they are re-exported, in `durably` itself, so that the examples
 //! in their documentation compile.
+#![forbid(unsafe_code)]
 #![allow(missing_docs)]
 
 mod args;

@@ -13,10 +13,12 @@ pub use tokio;
 
 pub use crate::{
     checkpoint::BoxFuture,
-    entrypoint::{Definition, EntrypointCall, EntrypointSpec, Previous, Returned},
+    entrypoint::{
+        Definition, EntrypointCall, EntrypointSpec, Previous, Returned, entrypoint_codec, entrypoint_plain_codec,
+    },
     output::{
         ArgumentError, ArgumentsBuilder, Journaled, OutputCodec, ResultType, RetriedArgument, TaskArgument,
-        TaskFailure, TimeoutFailure, entrypoint_codec, entrypoint_plain_codec, plain_codec, probe, result_codec,
+        TaskFailure, TimeoutFailure, plain_codec, probe, result_codec,
     },
     policy::RetryPolicy,
     task::{Applies, Body, TaskCall, TaskSpec, call, in_run},

@@ -6,3 +6,4 @@ mod watch;
 mod basics;
 mod combinators;
 mod replay;
+mod tidy;

@@ -56,8 +56,10 @@ impl<D: Definition> EntrypointCall<D> {
 pub(crate) fn record_input<D: Definition>(input: &D::Input) -> Result<(Payload, Arguments), RunError> {
     let what = || format!("the input of entrypoint {:?}", D::SPEC.name);
     let payload = Payload::encode(input).map_err(|source| RunError::Value { what: what(), source })?;
-    let mut arguments = Arguments::new();
-    arguments.push("input", input).map_err(|source| RunError::Value { what: what(), source })?;
+    let arguments = D::arguments(input).map_err(|error| {
+        let what = format!("{}, parameter {:?}", what(), error.parameter);
+        RunError::Value { what, source: error.error }
+    })?;
     Ok((payload, arguments))
 }
 

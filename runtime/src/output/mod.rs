@@ -14,10 +14,11 @@ mod tests;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+pub(crate) use self::codec::{plain, result as result_of};
 pub use self::{
     arguments::{ArgumentError, ArgumentsBuilder},
     bounds::{Journaled, RetriedArgument, TaskArgument, TaskFailure, TimeoutFailure},
-    codec::{OutputCodec, entrypoint_codec, entrypoint_plain_codec, plain_codec, result_codec},
+    codec::{OutputCodec, plain_codec, result_codec},
     error::{TaskError, TaskErrorKind},
     result::ResultType,
 };

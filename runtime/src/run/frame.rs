@@ -1,7 +1,6 @@
 //! One entered entrypoint, the run's own or a nested one: polls it until it settles, then hands on one outcome, and so on.
 
 use std::{
-    any::Any,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -16,6 +15,7 @@ use crate::{
     checkpoint::BoxFuture,
     entrypoint::Returned,
     journal::{Frame, Scope, Slot},
+    panics::panic_message,
     scope::{Ambient, Run, Signal, Within},
 };
 
@@ -111,16 +111,5 @@ impl<O> Drop for Entered<O> {
         if self.future.take().is_some() {
             self.run.abandon(self.frame);
         }
-    }
-}
-
-/// A panic's message, where it has one.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        (*text).to_owned()
-    } else if let Some(text) = panic.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "(the panic carried something that is not a text)".to_owned()
     }
 }

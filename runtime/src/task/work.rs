@@ -19,8 +19,8 @@ use crate::{
     environment::{ReplacedCall, moment},
     journal::Slot,
     output::{OutputCodec, Recorded, TaskError},
+    panics::panic_message,
     policy::random_share,
-    run::panic_message,
     scope::{Ambient, Run, Within},
 };
 
