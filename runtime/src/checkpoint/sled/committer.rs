@@ -77,7 +77,8 @@ impl Committer {
         let _ = catch_unwind(shut);
         drop(lock);
         shared.desk.end();
-        let _ = shared.ended.send(true);
+        // Not `send`: it does nothing while nobody waits.
+        shared.ended.send_replace(true);
     }
 
     fn round(&mut self, shared: &Shared) -> Result<(), CheckpointError> {
