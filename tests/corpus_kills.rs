@@ -152,7 +152,9 @@ fn no_file_is_read_again_and_the_report_is_the_same_over_any_number_of_kills() {
         let job = Job::new(&program, folder.path(), parallel, 1 + random.below(3));
         let mut killed = 0;
         let printed = loop {
-            let output = job.killed_after(Duration::from_micros(random.below(whole)));
+            // Early moments more often than late ones, so that a run takes many kills.
+            let limit = whole / (1 + random.below(4));
+            let output = job.killed_after(Duration::from_micros(random.below(limit)));
             if output.status.signal() == Some(SIGKILL) {
                 killed += 1;
             } else {
