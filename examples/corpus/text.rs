@@ -52,12 +52,10 @@ impl Page {
 
 /// The prose of a text: of code its comments, of anything else what is not fenced off.
 fn prose(path: &str, text: &str) -> String {
-    let mark = if path.ends_with(".rs") {
-        Some("//")
-    } else if path.ends_with(".toml") {
-        Some("#")
-    } else {
-        None
+    let mark = match path.rsplit_once('.') {
+        Some((_, "rs")) => Some("//"),
+        Some((_, "toml")) => Some("#"),
+        _ => None,
     };
     let mut is_fenced = false;
     let mut prose = String::new();

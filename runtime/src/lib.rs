@@ -139,3 +139,8 @@ pub use thread::{
     AnswerError, CallState, CallStatus, Durability, IfUnfinished, Invoke, Resume, Started, Thread, ThreadState, Which,
 };
 pub use value::ValueError;
+
+/// The README's code, compiled. Only for that: the file is outside of the package, and not there when it is published.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
