@@ -1,9 +1,9 @@
 //! The behaviours of durably, by topic, in one binary.
 #![allow(clippy::unwrap_used)]
 
-mod watch;
-
 mod basics;
 mod combinators;
+mod failure;
 mod replay;
 mod tidy;
+mod watch;
