@@ -5,7 +5,7 @@
 mod combinators;
 //mod foreign_wakes;
 //mod names;
-//mod nested;
+mod nested;
 //mod nondeterminism;
 //mod panics;
 mod replay;

@@ -291,6 +291,11 @@ impl Run {
                 Some(slot)
             }
             Err(error) => {
+                if error == ClaimError::Stale {
+                    // What it stands in would wait for good, and the run for it.
+                    let owners = state.journal.owners(scope);
+                    state.spawned.iter().filter(|(slot, _)| owners.contains(slot)).for_each(|(_, body)| body.abort());
+                }
                 drop(state);
                 if let Some(error) = refusal(error) {
                     self.fail(error);
