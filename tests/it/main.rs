@@ -4,9 +4,9 @@
 //mod cancellation;
 mod combinators;
 //mod foreign_wakes;
-//mod names;
+mod names;
 mod nested;
-//mod nondeterminism;
+mod nondeterminism;
 //mod panics;
 mod replay;
 //mod thread_ids;
