@@ -7,6 +7,6 @@ mod combinators;
 mod names;
 mod nested;
 mod nondeterminism;
-//mod panics;
+mod panics;
 mod replay;
 //mod thread_ids;

@@ -4,7 +4,7 @@ use std::{
     any::Any,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::Poll,
     time::{Duration, Instant},
@@ -24,8 +24,32 @@ use crate::{
     scope::{Ambient, Run, Within},
 };
 
-/// Runs a task's attempts until one counts, and records that. Ends without a record only if the run is stopped.
+/// Runs a task's attempts until one counts, and records that. Ends without a record only if the run is stopped: by a
+/// panic too, of the body or of the output on its way to its record.
 pub(super) async fn attempts<T: Send + 'static>(
+    run: Arc<Run>,
+    slot: Slot,
+    spec: &'static TaskSpec,
+    codec: OutputCodec<T>,
+    body: Body<'_, T>,
+) {
+    let mut attempts = pin!(until_one_counts(run.clone(), slot, spec, codec, body));
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| attempts.as_mut().poll(cx))) {
+        Ok(polled) => polled,
+        Err(panic) => {
+            run.fail(panicked(spec, &*panic));
+            Poll::Ready(())
+        }
+    })
+    .await;
+}
+
+fn panicked(spec: &TaskSpec, panic: &(dyn Any + Send)) -> RunError {
+    let what = format!("task {:?} (defined at {}:{})", spec.name, spec.definition.file, spec.definition.line);
+    RunError::Panicked { what, message: panic_message(panic) }
+}
+
+async fn until_one_counts<T: Send + 'static>(
     run: Arc<Run>,
     slot: Slot,
     spec: &'static TaskSpec,
@@ -42,12 +66,7 @@ pub(super) async fn attempts<T: Send + 'static>(
         let began = Instant::now();
         let output = match one(&run, slot, attempt, spec, codec, &mut body).await {
             Ok(output) => output,
-            Err(panic) => {
-                let what =
-                    format!("task {:?} (defined at {}:{})", spec.name, spec.definition.file, spec.definition.line);
-                run.fail(RunError::Panicked { what, message: panic_message(&*panic) });
-                return;
-            }
+            Err(panic) => return run.fail(panicked(spec, &*panic)),
         };
         let recorded = match (codec.encode)(&output) {
             Ok(recorded) => recorded,
