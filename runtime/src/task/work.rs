@@ -21,7 +21,7 @@ use crate::{
     output::{OutputCodec, Recorded, TaskError},
     policy::random_share,
     run::panic_message,
-    scope::{Ambient, Run, Within},
+    scope::{Ambient, Run, Within, within},
 };
 
 /// Runs a task's attempts until one counts, and records that. Ends without a record only if the run is stopped: by a
@@ -167,8 +167,13 @@ fn attempt_future<'a, T: Send + 'static>(
             Box::pin(async move {
                 // The run's lease is kept until the job has ended: it cannot be ended from outside.
                 let kept = run.hold();
+                // Its thread stands where the body stands: it can ask for resources, its attempt, its key.
+                let here = Ambient::current();
                 let job = tokio::task::spawn_blocking(move || {
-                    let output = catch_unwind(AssertUnwindSafe(job));
+                    let output = catch_unwind(AssertUnwindSafe(|| match here {
+                        Some(here) => within(here, job),
+                        None => job(),
+                    }));
                     drop(kept);
                     output
                 });
