@@ -363,17 +363,17 @@ fn equal_maps_that_are_built_anew_are_equal_arguments() {
     );
 }
 
-#[task(blocking, skip(ledger))]
-fn crunch(ledger: Ledger, n: u32) -> String {
-    ledger.note(format!("crunch n={n}"));
-    format!("crunch{n}")
+#[task(blocking)]
+fn crunch(n: u32) -> String {
+    let key = durably::idempotency_key().expect("a blocking body stands in a task too");
+    durably::resource::<Lab>().ledger.note(format!("crunch n={n}"));
+    format!("crunch{n}, attempt {}, {key}", durably::attempt())
 }
 
 #[entrypoint]
 async fn on_the_pool() -> Vec<String> {
-    let ledger = durably::resource::<Lab>().ledger.clone();
     let spawned = join_all((0..4).map(|n| work(n).spawn()));
-    let blocking = join_all((0..3).map(|n| crunch(ledger.clone(), n)));
+    let blocking = join_all((0..3).map(crunch));
     let detached = work(8).detached();
     let (mut log, more, last) = join!(spawned, blocking, detached);
     log.extend(more);

@@ -4,6 +4,10 @@
 mod basics;
 mod combinators;
 mod failure;
+mod names;
+mod nested;
+mod nondeterminism;
+mod panics;
 mod replay;
 mod tidy;
 mod watch;

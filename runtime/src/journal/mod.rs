@@ -309,9 +309,7 @@ impl Journal {
 
     /// Claims a call: fixes its identity, and finds what the journal has of it.
     pub(crate) fn claim(&mut self, scope: &Scope, new: NewCall) -> Result<Slot, ClaimError> {
-        if let Some((owner, attempt)) = scope.owner
-            && !self.is_current(owner, attempt)
-        {
+        if !self.is_current(scope) {
             return Err(ClaimError::Stale);
         }
         self.check_definition(&new)?;
@@ -381,9 +379,22 @@ impl Journal {
         Ok(slot)
     }
 
-    /// Whether this attempt of a body is the one that runs.
-    fn is_current(&self, owner: Slot, attempt: u32) -> bool {
-        self.calls.get(owner).is_some_and(|call| call.attempts == attempt && matches!(call.stage, Stage::Working))
+    /// Whether the attempts of all bodies that this scope stands in are the ones that run.
+    fn is_current(&self, scope: &Scope) -> bool {
+        let mut scope = *scope;
+        while let Some((owner, attempt)) = scope.owner {
+            match self.calls.get(owner) {
+                Some(call) if call.attempts == attempt && matches!(call.stage, Stage::Working) => scope = call.scope,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// The calls whose bodies this scope stands in, the innermost first.
+    pub(crate) fn owners(&self, scope: &Scope) -> Vec<Slot> {
+        let next = |owner: Option<(Slot, u32)>| owner.map(|(owner, _)| owner);
+        std::iter::successors(next(scope.owner), |slot| next(self.calls.get(*slot)?.scope.owner)).collect()
     }
 
     fn check_definition(&mut self, new: &NewCall) -> Result<(), ClaimError> {
@@ -477,9 +488,7 @@ impl Journal {
     /// Notes what a body left. A call that is gone leaves nothing, unless it was detached.
     pub(crate) fn finish(&mut self, slot: Slot, recorded: Recorded, at_ms: u64, took_ms: u32) {
         let Some(call) = self.calls.get(slot) else { return };
-        if let Some((owner, attempt)) = call.scope.owner
-            && !self.is_current(owner, attempt)
-        {
+        if !self.is_current(&call.scope) {
             // A detached call that outlived the attempt it was made in.
             self.calls.remove(slot);
             return;

@@ -2,6 +2,7 @@
 
 use std::{
     future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::Poll,
@@ -16,6 +17,7 @@ use crate::{
     id::{RunNo, Seq},
     journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start},
     output::Recorded,
+    panics::panic_message,
     scope::{Driving, Hold, Mode, Quiet, Run, Stop},
     storage::{self, Head},
     value::Payload,
@@ -201,25 +203,31 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
     let came = match enter::<D>(run, start).await {
         Ok(mut entered) => {
             let came = step(run, &mut entered).await;
-            if let Came::Quiet(Quiet::Questions) = came {
-                // Their list is read while the calls are there.
-                let open = questions(run);
-                run.halt();
-                drop(entered);
-                return pause(run, head, Outcome::Interrupted(open), Status::Interrupted, None).await;
-            }
+            // Their list is read while the calls are there.
+            let open = matches!(came, Came::Quiet(Quiet::Questions)).then(|| questions(run)).unwrap_or_default();
             if let Came::Quiet(_) = came {
                 run.halt();
             }
             drop(entered);
-            came
+            match (came, run.stopped()) {
+                // What the entrypoint held panicked when it was dropped.
+                (Came::Quiet(_), Some(stop)) => Came::Stopped(stop),
+                (Came::Quiet(Quiet::Questions), None) => {
+                    return pause(run, head, Outcome::Interrupted(open), Status::Interrupted, None).await;
+                }
+                (came, _) => came,
+            }
         }
         Err(error) => Came::Stopped(Stop::Error(error)),
     };
     match came {
-        Came::Returned(returned) => match conclude::<D>(returned) {
-            Ok(how) => end(run, head, how).await,
-            Err(error) => give_up(run, head, error).await,
+        Came::Returned(returned) => match catch_unwind(AssertUnwindSafe(|| conclude::<D>(returned))) {
+            Ok(Ok(how)) => end(run, head, how).await,
+            Ok(Err(error)) => give_up(run, head, error).await,
+            Err(panic) => {
+                let what = format!("the output of entrypoint {:?}", D::SPEC.name);
+                give_up(run, head, RunError::Panicked { what, message: panic_message(&*panic) }).await
+            }
         },
         Came::Quiet(Quiet::Until(due)) => {
             pause(run, head, Outcome::Sleeping { until: moment(due) }, Status::Sleeping, Some(due)).await

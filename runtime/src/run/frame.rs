@@ -1,6 +1,7 @@
 //! One entered entrypoint, the run's own or a nested one: polls it until it settles, then hands on one outcome, and so on.
 
 use std::{
+    any::Any,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -91,8 +92,7 @@ impl<O> Entered<O> {
                 Ok(Poll::Pending) => {}
                 Err(panic) => {
                     self.future = None;
-                    let what = format!("entrypoint {:?}", self.name);
-                    self.run.fail(RunError::Panicked { what, message: panic_message(&*panic) });
+                    self.panicked(&*panic);
                     return None;
                 }
             }
@@ -103,12 +103,20 @@ impl<O> Entered<O> {
         self.run.fail(RunError::Unsettled { entrypoint: self.name.to_owned(), polls: RESTLESS });
         None
     }
+
+    fn panicked(&self, panic: &(dyn Any + Send)) {
+        let what = format!("entrypoint {:?}", self.name);
+        self.run.fail(RunError::Panicked { what, message: panic_message(panic) });
+    }
 }
 
 impl<O> Drop for Entered<O> {
     fn drop(&mut self) {
         // The calls it holds first: then what it was given can become its journal again.
-        if self.future.take().is_some() {
+        if let Some(future) = self.future.take() {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
+                self.panicked(&*panic);
+            }
             self.run.abandon(self.frame);
         }
     }

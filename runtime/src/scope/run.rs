@@ -60,6 +60,8 @@ pub(super) struct State {
     spawned: Vec<(Slot, tokio::task::JoinHandle<()>)>,
     /// The lease, while the run is driven.
     hold: Option<Arc<Hold>>,
+    /// Whether the run pauses.
+    halted: bool,
     /// Whether a body was held back since the runtime drains.
     pub(super) held_back: bool,
 }
@@ -151,6 +153,7 @@ impl Run {
                 outbox: Outbox::default(),
                 spawned: Vec::new(),
                 hold: Some(hold.clone()),
+                halted: false,
                 held_back: false,
             }),
         })
@@ -203,8 +206,8 @@ impl Run {
     }
 
     /// The run pauses: what is dropped from now on is dropped by us, and not by the code.
-    pub(crate) fn halt(self: &Arc<Self>) {
-        self.stop(Stop::Gone);
+    pub(crate) fn halt(&self) {
+        self.lock().halted = true;
     }
 
     pub(crate) fn stopped(&self) -> Option<Stop> {
@@ -230,6 +233,11 @@ impl Run {
                 Some(slot)
             }
             Err(error) => {
+                if error == ClaimError::Stale {
+                    // What it stands in would wait for good, and the run for it.
+                    let owners = state.journal.owners(scope);
+                    state.spawned.iter().filter(|(slot, _)| owners.contains(slot)).for_each(|(_, body)| body.abort());
+                }
                 drop(state);
                 if let Some(error) = refusal(error) {
                     self.fail(error);
@@ -309,7 +317,7 @@ impl Run {
         }
         if !detached {
             // Dropped by the code itself, and not by a pause: nobody is to answer it any more.
-            if state.stop.is_none() && state.liveness.asks(slot) {
+            if state.stop.is_none() && !state.halted && state.liveness.asks(slot) {
                 state.journal.wait(slot, Waited::Withdrawn, self.environment.now_ms());
             }
             state.end_activity(slot);

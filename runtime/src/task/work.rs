@@ -21,11 +21,35 @@ use crate::{
     output::{OutputCodec, Recorded, TaskError},
     panics::panic_message,
     policy::random_share,
-    scope::{Ambient, Run, Within},
+    scope::{Ambient, Run, Within, within},
 };
 
-/// Runs a task's attempts until one counts, and records that. Ends without a record only if the run is stopped.
+/// Runs a task's attempts until one counts, and records that. Ends without a record only if the run is stopped: by a
+/// panic too, of the body or of the output on its way to its record.
 pub(super) async fn attempts<T: Send + 'static>(
+    run: Arc<Run>,
+    slot: Slot,
+    spec: &'static TaskSpec,
+    codec: OutputCodec<T>,
+    body: Body<'_, T>,
+) {
+    let mut attempts = pin!(until_one_counts(run.clone(), slot, spec, codec, body));
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| attempts.as_mut().poll(cx))) {
+        Ok(polled) => polled,
+        Err(panic) => {
+            run.fail(panicked(spec, &*panic));
+            Poll::Ready(())
+        }
+    })
+    .await;
+}
+
+fn panicked(spec: &TaskSpec, panic: &(dyn Any + Send)) -> RunError {
+    let what = format!("task {:?} (defined at {}:{})", spec.name, spec.definition.file, spec.definition.line);
+    RunError::Panicked { what, message: panic_message(panic) }
+}
+
+async fn until_one_counts<T: Send + 'static>(
     run: Arc<Run>,
     slot: Slot,
     spec: &'static TaskSpec,
@@ -43,12 +67,7 @@ pub(super) async fn attempts<T: Send + 'static>(
         let (output, timed_out) = match one(&run, slot, attempt, spec, codec, &mut body).await {
             Ok(Ended::Returned(output)) => (output, None),
             Ok(Ended::TimedOut(output, error)) => (output, Some(error)),
-            Err(panic) => {
-                let what =
-                    format!("task {:?} (defined at {}:{})", spec.name, spec.definition.file, spec.definition.line);
-                run.fail(RunError::Panicked { what, message: panic_message(&*panic) });
-                return;
-            }
+            Err(panic) => return run.fail(panicked(spec, &*panic)),
         };
         // A timeout is recorded as what it is: the error that the output made of it may not say so any more.
         let encoded = timed_out.map_or_else(|| (codec.encode)(&output), |error| Ok(Recorded::Failure((&error).into())));
@@ -178,8 +197,13 @@ fn attempt_future<'a, T: Send + 'static>(
             Box::pin(async move {
                 // The run's lease is kept until the job has ended: it cannot be ended from outside.
                 let kept = run.hold();
+                // Its thread stands where the body stands: it can ask for resources, its attempt, its key.
+                let here = Ambient::current();
                 let job = tokio::task::spawn_blocking(move || {
-                    let output = catch_unwind(AssertUnwindSafe(job));
+                    let output = catch_unwind(AssertUnwindSafe(|| match here {
+                        Some(here) => within(here, job),
+                        None => job(),
+                    }));
                     drop(kept);
                     output
                 });
