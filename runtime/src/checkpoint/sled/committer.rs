@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     ThreadId,
-    checkpoint::{Change, CheckpointError, Commit, Expect, Listing, leases::lock, listing::Place},
+    checkpoint::{Change, CheckpointError, Commit, Expect, Lease, Listing, leases::lock, listing::Place},
 };
 
 pub(super) struct Committer {
@@ -41,6 +41,8 @@ struct Batch {
     threads: HashSet<ThreadId>,
     /// Threads that come (their number) or go (`None`) with this batch.
     names: HashMap<ThreadId, Option<u64>>,
+    /// Leases that are given back behind it.
+    leaving: Vec<Lease>,
 }
 
 /// While it is held nobody reads: from the check of a commit to its being applied, so that a lease that was taken over
@@ -89,6 +91,7 @@ impl Committer {
             match shared.desk.pop() {
                 None => break,
                 Some(Request::Delete(thread)) => self.delete(shared, &mut batch, &thread)?,
+                Some(Request::Release(lease)) => batch.leaving.push(lease),
                 Some(Request::Commit(commit)) => {
                     let thread = commit.thread.clone();
                     match self.check(shared, &batch, commit)? {
@@ -117,10 +120,11 @@ impl Committer {
     fn write(&mut self, shared: &Shared, batch: Batch, gate: Gate<'_>) -> Result<(), CheckpointError> {
         if batch.writes.is_empty() {
             drop(gate);
+            shared.release(&batch.leaving);
             shared.desk.tell();
             return Ok(());
         }
-        let Batch { writes, commits, threads, names } = batch;
+        let Batch { writes, commits, threads, names, leaving } = batch;
         shared.flight.begin(threads);
         shared.rename(names);
         self.engine.apply(writes, commits)?;
@@ -128,6 +132,7 @@ impl Committer {
         self.engine.barrier()?;
         shared.stats.batch(commits);
         shared.flight.land();
+        shared.release(&leaving);
         shared.desk.tell();
         Ok(())
     }
@@ -311,6 +316,13 @@ impl Batch {
 }
 
 impl Shared {
+    /// Gives leases back behind which nothing is queued any more.
+    fn release(&self, leaving: &[Lease]) {
+        for lease in leaving {
+            self.leases.release(lease);
+        }
+    }
+
     /// Notes threads that come or go. Under the gate, so that no reader puts an old number back.
     fn rename(&self, names: impl IntoIterator<Item = (ThreadId, Option<u64>)>) {
         let mut known = lock(&self.names);

@@ -20,8 +20,8 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    BoxFuture, Change, CheckpointError, Checkpointer, Commit, Key, Lease, MAX_ROW, Rows, ThreadPage, ThreadQuery,
-    Ticket,
+    BoxFuture, Change, CheckpointError, Checkpointer, Commit, Expect, Key, Lease, MAX_ROW, Rows, ThreadPage,
+    ThreadQuery, Ticket,
     leases::{Leases, lock},
 };
 use crate::ThreadId;
@@ -311,11 +311,27 @@ impl Checkpointer for SledCheckpointer {
 
     fn acquire(&self, thread: &ThreadId) -> BoxFuture<'_, Result<Lease, CheckpointError>> {
         let Shared { desk, leases, .. } = &*self.0.shared;
-        Box::pin(std::future::ready(desk.open().and_then(|()| leases.acquire(thread))))
+        let thread = thread.clone();
+        Box::pin(async move {
+            loop {
+                desk.open()?;
+                match leases.acquire(&thread) {
+                    // What the last holder had queued is done first: it is there for the next one to read.
+                    Err(CheckpointError::Busy { .. }) if leases.is_leaving(&thread) => {
+                        leases.released(thread.clone()).await;
+                    }
+                    leased => return leased,
+                }
+            }
+        })
     }
 
     fn release(&self, lease: &Lease) {
-        self.0.shared.leases.release(lease);
+        let Shared { desk, leases, .. } = &*self.0.shared;
+        // Behind what was queued under it. A store that takes no more has nothing queued that could still be written.
+        if leases.leave(lease) && desk.release(lease).is_err() {
+            leases.release(lease);
+        }
     }
 
     fn released(&self, thread: &ThreadId) -> BoxFuture<'_, ()> {
@@ -327,6 +343,15 @@ impl Checkpointer for SledCheckpointer {
     }
 
     fn commit(&self, commit: Commit) -> Ticket {
+        for expect in &commit.expect {
+            if let Expect::Lease(epoch) = expect
+                && self.0.shared.leases.has_left(&commit.thread, *epoch)
+            {
+                self.0.shared.stats.refused();
+                let Commit { thread, .. } = commit;
+                return Ticket::ready(Err(CheckpointError::Fenced { thread, epoch: *epoch, current: None }));
+            }
+        }
         for change in &commit.changes {
             if let Change::Put(_, row) = change
                 && row.len() > MAX_ROW
