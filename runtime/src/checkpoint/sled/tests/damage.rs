@@ -141,9 +141,10 @@ async fn sweep_long(places: usize) -> (u32, u32) {
                     fs::remove_file(snapshot).expect("removed");
                 }
             }
-            match outcome(&path, &wanted).await {
-                false => seen += 1,
-                true => whole_after += 1,
+            if outcome(&path, &wanted).await {
+                whole_after += 1;
+            } else {
+                seen += 1;
             }
             fs::remove_dir_all(&path).expect("removed");
         }
