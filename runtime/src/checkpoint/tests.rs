@@ -88,9 +88,11 @@ fn checks_have_names_of_their_own() {
     assert_eq!(names.len(), checks().len());
 }
 
+type Alter = fn(Commit) -> Commit;
+
 /// A backend that does something else with commits than it was asked to.
 #[derive(Debug)]
-struct Altered(MemoryCheckpointer, fn(Commit) -> Commit);
+struct Altered(MemoryCheckpointer, Alter);
 
 impl Checkpointer for Altered {
     fn name(&self) -> &'static str {
@@ -138,7 +140,7 @@ impl Checkpointer for Altered {
     }
 }
 
-struct Altering(fn(Commit) -> Commit);
+struct Altering(Alter);
 
 impl Backend for Altering {
     fn open(&self) -> BoxFuture<'_, Arc<dyn Checkpointer>> {
@@ -158,7 +160,7 @@ async fn the_suite_sees_what_a_backend_does_wrong() {
     fn without(commit: Commit, wanted: fn(&Change) -> bool) -> Commit {
         Commit { changes: commit.changes.into_iter().filter(wanted).collect(), ..commit }
     }
-    let wrongs: [(fn(Commit) -> Commit, &str); 7] = [
+    let wrongs: [(Alter, &str); 7] = [
         (|commit| commit, "commits_survive_a_restart"),
         (|commit| Commit { expect: Vec::new(), ..commit }, "a_refused_commit_changes_nothing"),
         (|commit| without(commit, |change| !matches!(change, Change::List(_))), "lists_are_ordered_by_class_and_time"),

@@ -105,8 +105,7 @@ async fn a_damaged_log_is_refused_or_harmless_far_and_wide() {
 }
 
 /// In a log of several segments the engine meets damage in other ways than at the end of the first: some are panics.
-#[tokio::test]
-async fn damage_in_the_middle_of_a_long_log_is_an_error() {
+async fn sweep_long(places: usize) -> (u32, u32) {
     let folder = tempfile::tempdir().expect("a folder");
     let (whole, path) = (folder.path().join("whole"), folder.path().join("harmed"));
     let wanted = {
@@ -127,8 +126,8 @@ async fn damage_in_the_middle_of_a_long_log_is_an_error() {
     let used = log.iter().rposition(|byte| *byte != 0).expect("not empty");
     assert!(used > 16 << 20, "the log has {used} bytes, too few for three segments");
     let (mut seen, mut whole_after) = (0, 0);
-    for place in 1..12 {
-        let at = used * place / 12;
+    for place in 1..places {
+        let at = used * place / places;
         for (harm, keep_snapshot) in [("flip", true), ("zero", false), ("zero", true)] {
             copy(&whole, &path);
             let mut log = log.clone();
@@ -142,15 +141,29 @@ async fn damage_in_the_middle_of_a_long_log_is_an_error() {
                     fs::remove_file(snapshot).expect("removed");
                 }
             }
-            match outcome(&path, &wanted).await {
-                false => seen += 1,
-                true => whole_after += 1,
+            if outcome(&path, &wanted).await {
+                whole_after += 1;
+            } else {
+                seen += 1;
             }
             fs::remove_dir_all(&path).expect("removed");
         }
     }
-    assert!(seen > 0, "no harm was seen, {whole_after} were harmless");
-    println!("{seen} harms were seen, {whole_after} were harmless");
+    (seen, whole_after)
+}
+
+#[tokio::test]
+async fn damage_in_the_middle_of_a_long_log_is_an_error() {
+    let (seen, harmless) = sweep_long(5).await;
+    assert!(seen > 0, "no harm was seen, {harmless} were harmless");
+}
+
+/// Rows vanished in one of a few dozen harms before batches carried a tally.
+#[tokio::test]
+#[ignore = "long"]
+async fn damage_in_the_middle_of_a_long_log_is_an_error_far_and_wide() {
+    let (seen, harmless) = sweep_long(120).await;
+    println!("{seen} harms were seen, {harmless} were harmless");
 }
 
 #[tokio::test]
