@@ -290,8 +290,14 @@ fn a_dropped_drive_keeps_what_had_ended_and_repeats_what_had_not() {
         ledger.note("mended");
         let thread = open(&world, &ledger).thread("t").unwrap();
         assert_eq!(thread.resume(three_steps).await.unwrap().completed(), Some(6));
-        let first = if world.durability == Durability::Exit { 2 } else { 1 };
-        assert_eq!(["step 1", "step 2", "step 3"].map(|step| ledger.count(step)), [first, 2, 1]);
+        let first = ledger.count("step 1");
+        match world.durability {
+            Durability::Sync => assert_eq!(first, 1),
+            // As far as the writes in the background had come.
+            Durability::Async => assert!((1..=2).contains(&first)),
+            _ => assert_eq!(first, 2),
+        }
+        assert_eq!(["step 2", "step 3"].map(|step| ledger.count(step)), [2, 1]);
     });
 }
 

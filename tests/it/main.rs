@@ -4,10 +4,12 @@
 mod basics;
 mod combinators;
 mod failure;
+mod faults;
 mod names;
 mod nested;
 mod nondeterminism;
 mod panics;
 mod replay;
+mod retries;
 mod tidy;
 mod watch;

@@ -404,8 +404,10 @@ async fn give_up(run: &Arc<Run>, head: &mut Head, error: RunError) -> Result<Con
     let mut changes = Vec::new();
     storage::head_changes(&run.thread, &new, &mut changes)?;
     run.flush(true, changes);
-    run.drained().await?;
-    *head = new;
+    // What stopped the run is told also if the store does not take it any more.
+    if run.drained().await.is_ok() {
+        *head = new;
+    }
     Err(error)
 }
 

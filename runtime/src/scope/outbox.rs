@@ -30,6 +30,8 @@ pub(super) struct Outbox {
     overlay: Vec<Change>,
     /// What is on its way to the store, in order, and what becomes of it then.
     in_flight: VecDeque<(Ticket, Vec<Then>)>,
+    /// Why the store did not take a commit; nothing more is sent to it then.
+    failed: Option<RunError>,
 }
 
 impl Outbox {
@@ -62,7 +64,7 @@ impl Run {
             match done {
                 Ok(thens) => self.take_in(thens),
                 Err(error) => {
-                    self.fail(RunError::from(error));
+                    self.store_failed(error.into());
                     break;
                 }
             }
@@ -70,15 +72,28 @@ impl Run {
         changed
     }
 
+    /// The store did not take a commit: nothing more is sent to it, so that no record has a gap before it. Also a run
+    /// that was about to go on as a new one stops here.
+    fn store_failed(self: &Arc<Self>, error: RunError) {
+        {
+            let mut state = self.lock();
+            if !matches!(state.stop, Some(Stop::Error(_))) {
+                state.stop = Some(Stop::Error(error.clone()));
+            }
+            state.outbox.failed.get_or_insert(error);
+        }
+        self.nudge();
+    }
+
     /// Waits until everything on its way is durable.
     pub(crate) async fn drained(self: &Arc<Self>) -> Result<(), RunError> {
         std::future::poll_fn(|cx| {
             self.pump(cx);
             let state = self.lock();
-            match &state.stop {
-                Some(Stop::Error(error @ RunError::Checkpoint(_))) => Poll::Ready(Err(error.clone())),
-                _ if state.outbox.in_flight.is_empty() => Poll::Ready(Ok(())),
-                _ => Poll::Pending,
+            match &state.outbox.failed {
+                Some(error) => Poll::Ready(Err(error.clone())),
+                None if state.outbox.in_flight.is_empty() => Poll::Ready(Ok(())),
+                None => Poll::Pending,
             }
         })
         .await
@@ -87,8 +102,11 @@ impl Run {
     /// Sends what was appended as one commit; `with` goes with it. `all`: also what waits for the run's end.
     pub(crate) fn flush(self: &Arc<Self>, all: bool, with: Vec<Change>) -> bool {
         let now = {
-            let mut state = self.lock();
-            let state = &mut *state;
+            let mut locked = self.lock();
+            let state = &mut *locked;
+            if state.outbox.failed.is_some() {
+                return false;
+            }
             let nothing_waits = !all || state.outbox.overlay.is_empty();
             if !state.journal.has_appended() && with.is_empty() && nothing_waits {
                 return false;
@@ -110,7 +128,8 @@ impl Run {
                 thens.push(entry.then);
             }
             if let Some(error) = failed {
-                state.stop.get_or_insert(Stop::Error(error.into()));
+                drop(locked);
+                self.store_failed(error.into());
                 return true;
             }
             state.outbox.overlay.extend(with);
