@@ -1,7 +1,7 @@
 //! The behaviours of durably, by topic, in one binary.
 #![allow(clippy::unwrap_used)]
 
-//mod cancellation;
+mod cancellation;
 mod combinators;
 //mod foreign_wakes;
 mod names;
