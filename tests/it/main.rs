@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod basics;
+mod cancellation;
 mod combinators;
 mod failure;
 mod faults;
