@@ -16,7 +16,7 @@ use std::{
 };
 
 use durably::{
-    Event, Observer, Outcome, RunError, Runtime, ThreadId,
+    CallKind, Event, Observer, Outcome, RunError, Runtime, ThreadId,
     checkpoint::{
         Acknowledge, BoxFuture, CheckpointError, Checkpointer, Commit, Key, Lease, MemoryCheckpointer, Rows,
         ThreadPage, ThreadQuery, Ticket,
@@ -48,9 +48,8 @@ async fn polled<F: Future>(future: F, times: usize) -> (Option<F::Output>, usize
             return Poll::Ready(None);
         }
         polls += 1;
-        let waker = counting
-            .get_or_insert_with(|| Arc::new(CountingWaker(AtomicUsize::new(0), cx.waker().clone())))
-            .clone();
+        let waker =
+            counting.get_or_insert_with(|| Arc::new(CountingWaker(AtomicUsize::new(0), cx.waker().clone()))).clone();
         future.as_mut().poll(&mut Context::from_waker(&Waker::from(waker))).map(Some)
     })
     .await;
@@ -65,6 +64,7 @@ struct HandedOn(Arc<Mutex<BTreeMap<String, u32>>>);
 impl Observer for HandedOn {
     fn observe(&self, event: &Event<'_>) {
         if let Event::Released { call, replayed: false, .. } = event
+            && call.kind == CallKind::Task
             && let Some(n) = call.argument::<u32>("n")
         {
             *self.0.lock().unwrap().entry(format!("{} {n}", call.name)).or_default() += 1;

@@ -40,11 +40,14 @@ impl Leases {
         Self(Mutex::new(Table { generation, last: 0, held: HashMap::new() }))
     }
 
-    /// As [`Checkpointer::acquire`](super::Checkpointer::acquire).
-    pub(crate) fn acquire(&self, thread: &ThreadId) -> Result<Lease, CheckpointError> {
+    /// As [`Checkpointer::acquire`](super::Checkpointer::acquire); `None`: the thread is free as soon as what was queued
+    /// under a lease that was given back is done.
+    pub(crate) fn acquire(&self, thread: &ThreadId) -> Result<Option<Lease>, CheckpointError> {
         let mut table = lock(&self.0);
-        if table.held.contains_key(thread) {
-            return Err(CheckpointError::Busy { thread: thread.clone() });
+        match table.held.get(thread) {
+            Some(Held { leaving: true, .. }) => return Ok(None),
+            Some(Held { leaving: false, .. }) => return Err(CheckpointError::Busy { thread: thread.clone() }),
+            None => {}
         }
         let last = table.last.checked_add(1).ok_or_else(|| CheckpointError::Other {
             doing: format!("leasing thread {thread}"),
@@ -53,7 +56,7 @@ impl Leases {
         table.last = last;
         let epoch = (u64::from(table.generation) << 32) | u64::from(last);
         table.held.insert(thread.clone(), Held { epoch, leaving: false, freed: None });
-        Ok(Lease { thread: thread.clone(), epoch })
+        Ok(Some(Lease { thread: thread.clone(), epoch }))
     }
 
     /// As [`Checkpointer::release`](super::Checkpointer::release).
@@ -79,12 +82,6 @@ impl Leases {
     #[cfg(feature = "sled")]
     pub(crate) fn has_left(&self, thread: &ThreadId, epoch: u64) -> bool {
         lock(&self.0).held.get(thread).is_some_and(|held| held.epoch == epoch && held.leaving)
-    }
-
-    /// Whether the thread is held by a lease that was given back and waits for what was queued under it.
-    #[cfg(feature = "sled")]
-    pub(crate) fn is_leaving(&self, thread: &ThreadId) -> bool {
-        lock(&self.0).held.get(thread).is_some_and(|held| held.leaving)
     }
 
     /// Whether this epoch may write.

@@ -108,7 +108,7 @@ pub fn continue_as_new<D: Definition, T>(call: EntrypointCall<D>) -> impl Future
 /// The nested entrypoint's work: drive it, and record what it returns.
 fn nested<D: Definition>(run: Arc<Run>, slot: Slot, input: D::Input) -> Work<'static> {
     Box::pin(async move {
-        run.begin_attempt(slot);
+        run.begin_attempt(slot).await;
         let Some(place) = run.enter_nested(slot) else { return };
         let body = match D::run(input, Previous::default()) {
             Ok(body) => body,

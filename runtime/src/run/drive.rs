@@ -324,7 +324,11 @@ async fn end(run: &Arc<Run>, head: &mut Head, how: Ended) -> Result<Conclusion, 
     for handle in run.take_spawned(false) {
         let mut handle = handle;
         poll_fn(|cx| {
+            run.driver.register(cx.waker());
             run.pump(cx);
+            if run.is_stopped() {
+                handle.abort();
+            }
             Pin::new(&mut handle).poll(cx).map(|_| ())
         })
         .await;

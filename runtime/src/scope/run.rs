@@ -325,9 +325,13 @@ impl Run {
         state.journal.drop_call(slot, detached);
     }
 
-    /// Begins an attempt of the call's body.
-    pub(crate) fn begin_attempt(self: &Arc<Self>, slot: Slot) -> u32 {
-        let attempt = self.lock().journal.start(slot);
+    /// Begins an attempt of the call's body; its number. Waits for good in a run that is stopped: nothing begins in it.
+    pub(crate) async fn begin_attempt(self: &Arc<Self>, slot: Slot) -> u32 {
+        let begun = {
+            let mut state = self.lock();
+            if state.stop.is_none() { Some(state.journal.start(slot)) } else { None }
+        };
+        let Some(attempt) = begun else { return std::future::pending().await };
         self.observe(slot, |call, _| Event::Started { call, attempt }, "");
         attempt
     }

@@ -62,7 +62,7 @@ async fn until_one_counts<T: Send + 'static>(
         if due > run.environment.now_ms() {
             run.environment.clock.sleep_until(moment(due)).await;
         }
-        let attempt = run.begin_attempt(slot);
+        let attempt = run.begin_attempt(slot).await;
         let began = Instant::now();
         let (output, timed_out) = match one(&run, slot, attempt, spec, codec, &mut body).await {
             Ok(Ended::Returned(output)) => (output, None),

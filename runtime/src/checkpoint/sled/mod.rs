@@ -315,12 +315,10 @@ impl Checkpointer for SledCheckpointer {
         Box::pin(async move {
             loop {
                 desk.open()?;
-                match leases.acquire(&thread) {
+                match leases.acquire(&thread)? {
+                    Some(lease) => return Ok(lease),
                     // What the last holder had queued is done first: it is there for the next one to read.
-                    Err(CheckpointError::Busy { .. }) if leases.is_leaving(&thread) => {
-                        leases.released(thread.clone()).await;
-                    }
-                    leased => return leased,
+                    None => leases.released(thread.clone()).await,
                 }
             }
         })
