@@ -1,6 +1,6 @@
 //! A store that fails at its n-th commit, for every n: the caller is told, before the next effect. Line 36.
 
-use std::sync::Arc;
+use std::{future::IntoFuture, sync::Arc};
 
 use durably::{
     AnswerError, CheckpointError, Durability, IfUnfinished, Outcome, RunError, Runtime, Status, Thread,
@@ -175,4 +175,58 @@ fn every_verb_on_a_closed_store_says_so() {
             other => panic!("{other:?}"),
         }
     });
+}
+
+/// Lets the detached body go on once the entrypoint is gone.
+#[derive(Clone, Debug, Default)]
+struct Gone(Arc<tokio::sync::Notify>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.0.notify_one();
+    }
+}
+
+struct Leaving(Gone);
+
+#[task(retry(max_attempts = 2, initial_interval = "0ms", jitter = false))]
+async fn left_behind() -> anyhow::Result<String> {
+    if durably::attempt() == 1 {
+        resource::<Gone>().0.notified().await;
+        anyhow::bail!("once more");
+    }
+    Ok(effect("behind").await)
+}
+
+#[entrypoint]
+async fn leaves_a_body_behind() -> String {
+    let leaving = Leaving(resource::<Gone>().as_ref().clone());
+    let outcome = durably::select! {
+        _ = left_behind().detached() => "not left behind".to_owned(),
+        text = effect("ahead") => text,
+    };
+    drop(leaving);
+    outcome
+}
+
+#[test]
+fn a_store_that_fails_while_a_detached_body_is_waited_for_ends_the_drive() {
+    for nth in 1.. {
+        println!("failing at commit {nth}");
+        let (scene, _) = scene(&MemoryCheckpointer::new(), nth, Fault::Fail(CheckpointError::Closed));
+        let builder = Runtime::builder().resource(scene.clone()).resource(Gone::default());
+        let thread = builder.shared_checkpointer(scene.store.clone()).thread("t").unwrap();
+        let drive = async {
+            let drive = thread.invoke(leaves_a_body_behind()).into_future();
+            tokio::time::timeout(std::time::Duration::from_secs(10), drive).await
+        };
+        let outcome = block_on(drive).expect("the drive ends");
+        if scene.store.commits() < nth {
+            assert_eq!(outcome.unwrap().completed().unwrap(), "ahead");
+            assert_eq!(scene.ledger.count("behind"), 1);
+            assert!(nth > 5, "every commit was made to fail");
+            return;
+        }
+        assert!(matches!(outcome, Err(RunError::Checkpoint(CheckpointError::Closed))), "{outcome:?}");
+    }
 }

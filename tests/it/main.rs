@@ -6,6 +6,7 @@ mod cancellation;
 mod combinators;
 mod failure;
 mod faults;
+mod interrupts;
 mod names;
 mod nested;
 mod nondeterminism;

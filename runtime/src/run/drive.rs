@@ -327,6 +327,7 @@ async fn end(run: &Arc<Run>, head: &mut Head, how: Ended) -> Result<Conclusion, 
             run.driver.register(cx.waker());
             run.pump(cx);
             if run.is_stopped() {
+                // What it waits for does not come any more.
                 handle.abort();
             }
             Pin::new(&mut handle).poll(cx).map(|_| ())
