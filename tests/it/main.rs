@@ -1,4 +1,5 @@
 //! The behaviours of durably, by topic, in one binary.
 #![allow(clippy::unwrap_used)]
 
+mod random_flows;
 mod replay;
