@@ -3,3 +3,4 @@
 
 mod random_flows;
 mod replay;
+mod unread;

@@ -61,6 +61,8 @@ struct State {
     stop: Option<Stop>,
     /// How many bodies are alive: running, being polled, and not waiting for an answer.
     live: usize,
+    /// Calls that were found to be read by nobody; some of them may be read again since.
+    unread: Vec<Slot>,
     /// Calls that wait for the outside, in the order in which they began: open questions and parked sleeps.
     waits: BTreeMap<u64, (Slot, Waits)>,
     next_wait: u64,
@@ -118,6 +120,10 @@ pub(crate) enum Stop {
 /// What is known of a call beside the journal.
 #[derive(Debug, Default)]
 struct Activity {
+    /// The call.
+    slot: Option<Slot>,
+    /// Whether its body is on the pool, where it goes on whoever reads the call.
+    spawned: bool,
     /// Of the code that awaits the call.
     waker: Option<Waker>,
     /// Of the body, while it waits for us.
@@ -211,6 +217,7 @@ impl Run {
                 signals: vec![Arc::default()],
                 stop: None,
                 live: 0,
+                unread: Vec::new(),
                 waits: BTreeMap::new(),
                 next_wait: 0,
                 answers,
@@ -287,7 +294,7 @@ impl Run {
                 if state.activities.len() <= index {
                     state.activities.resize_with(index + 1, Activity::default);
                 }
-                state.activities[index] = Activity::default();
+                state.activities[index] = Activity { slot: Some(slot), ..Activity::default() };
                 Some(slot)
             }
             Err(error) => {
@@ -472,6 +479,7 @@ impl Run {
 
     pub(crate) fn keep_spawned(&self, slot: Slot, handle: tokio::task::JoinHandle<()>) {
         let mut state = self.lock();
+        state.activities[slot.index()].spawned = true;
         // Those that ended need not be kept.
         if state.spawned.len() >= 64 && state.spawned.len().is_power_of_two() {
             state.spawned.retain(|(_, handle)| !handle.is_finished());
@@ -644,8 +652,9 @@ impl Run {
         for slot in woken {
             if state.journal.call(*slot).is_some() {
                 let activity = &mut state.activities[slot.index()];
-                if activity.nudged {
+                if activity.nudged && !activity.unread {
                     activity.unread = true;
+                    state.unread.push(*slot);
                     state.recount(*slot);
                 }
             }
@@ -796,8 +805,8 @@ impl Run {
 
     /// What the run waits for, once its entrypoint has settled.
     pub(crate) fn quiet(&self) -> Quiet {
-        let state = self.lock();
-        if state.live > 0 || state.journal.has_appended() || state.waits_for_the_store(self.mode) {
+        let mut state = self.lock();
+        if state.is_alive() || state.journal.has_appended() || state.waits_for_the_store(self.mode) {
             return Quiet::Not;
         }
         let mut until = None;
@@ -866,6 +875,30 @@ impl Run {
 }
 
 impl State {
+    /// Whether any body is alive, but for those within calls that nobody reads: they are polled by nobody either.
+    fn is_alive(&mut self) -> bool {
+        let Self { journal, activities, unread, .. } = self;
+        unread.retain(|slot| journal.call(*slot).is_some() && activities[slot.index()].unread);
+        self.live > 0 && (self.unread.is_empty() || self.activities.iter().any(|activity| self.is_polled(activity)))
+    }
+
+    /// Whether the body is alive, and everything around it is read.
+    fn is_polled(&self, activity: &Activity) -> bool {
+        let (mut activity, mut next) = (activity, activity.slot);
+        if !activity.counted {
+            return false;
+        }
+        while let Some(call) = next.and_then(|slot| self.journal.call(slot)) {
+            if activity.unread {
+                return false;
+            }
+            let Some((owner, _)) = call.scope.owner.filter(|_| !activity.spawned) else { return true };
+            (activity, next) = (&self.activities[owner.index()], Some(owner));
+        }
+        // What it stands in is gone: it is a body on the pool that is about to end.
+        true
+    }
+
     /// Counts a call as live or not, after something of it changed.
     fn recount(&mut self, slot: Slot) {
         let activity = &mut self.activities[slot.index()];
