@@ -663,8 +663,9 @@ impl Journal {
         ready
     }
 
-    /// Ends an entrypoint: what is left must belong to calls that were made.
-    pub(crate) fn leave(&mut self, frame: Frame) -> Result<(), Box<Nondeterminism>> {
+    /// Ends an entrypoint: what is left must belong to calls that were made. The calls whose bodies may start now, though
+    /// their code is gone.
+    pub(crate) fn leave(&mut self, frame: Frame) -> Result<Vec<Slot>, Box<Nondeterminism>> {
         let left = self.frames[frame.0 as usize].queue.iter().find_map(|step| match *step {
             Step::Loaded { loaded, seq, step, voided: false } if !self.loaded[loaded as usize].claimed => {
                 Some((seq, loaded, step))
@@ -673,7 +674,7 @@ impl Journal {
         });
         match left {
             Some((seq, loaded, step)) => Err(self.diverged(frame, seq, loaded, step, true)),
-            None => Ok(()),
+            None => Ok(self.go_live(frame)),
         }
     }
 

@@ -38,7 +38,7 @@ fn check(kind: Kind) {
             Err(error) => {
                 println!("DURABLY_SEED={seed} ({kind:?}): {error}\n  of {flow:?}");
                 let (small, error) = shrunk(flow, error, kind, seed);
-                panic!("DURABLY_SEED={seed} ({kind:?}): {error}\n  of the smaller flow {small:#?}");
+                panic!("DURABLY_SEED={seed} ({kind:?}): {error}\n  of the smaller flow {small:?}");
             }
         }
         if only {
