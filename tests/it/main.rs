@@ -1,6 +1,7 @@
 //! The behaviours of durably, by topic, in one binary.
 #![allow(clippy::unwrap_used)]
 
+mod again;
 mod detached;
 mod random_flows;
 mod replay;

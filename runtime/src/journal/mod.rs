@@ -62,7 +62,7 @@ struct FrameState {
     waiting: Vec<Slot>,
     /// What it was released so far, kept where the entrypoint may be entered anew in this process: in a task's body.
     history: Option<Vec<Step>>,
-    /// Whether its future was dropped before it ended.
+    /// Whether its future is gone.
     abandoned: bool,
 }
 
@@ -674,12 +674,16 @@ impl Journal {
         });
         match left {
             Some((seq, loaded, step)) => Err(self.diverged(frame, seq, loaded, step, true)),
-            None => Ok(self.go_live(frame)),
+            None => {
+                let ready = self.go_live(frame);
+                // It may have failed, and be made again by the body that it stands in.
+                self.abandon(frame);
+                Ok(ready)
+            }
         }
     }
 
-    /// Leaves an entrypoint that did not end. If the body it stands in may start again, so may it: what it was given
-    /// becomes its journal.
+    /// Leaves an entrypoint. If the body it stands in may start again, so may it: what it was given becomes its journal.
     pub(crate) fn abandon(&mut self, frame: Frame) {
         let state = &mut self.frames[frame.0 as usize];
         state.abandoned = true;
