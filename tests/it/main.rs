@@ -3,6 +3,7 @@
 
 mod again;
 mod detached;
+mod mend;
 mod random_flows;
 mod replay;
 mod unread;

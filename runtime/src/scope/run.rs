@@ -315,6 +315,10 @@ impl Run {
         self.lock().journal.branch(scope, name)
     }
 
+    pub(crate) fn leave_branch(&self, parent: &Scope, branch: &Scope) {
+        self.lock().journal.leave_branch(parent, branch);
+    }
+
     /// Whether the journal has the call's outcome, so that no body is needed.
     pub(crate) fn is_recorded(&self, slot: Slot) -> bool {
         self.lock().journal.call(slot).is_some_and(|call| call.replayed)
