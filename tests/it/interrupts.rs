@@ -375,12 +375,11 @@ async fn fails(what: String) -> anyhow::Result<bool> {
 fn an_answer_that_nobody_waits_for_is_refused_and_answers_nothing_later() {
     on_every_checkpointer(async |world| {
         let runtime = runtime(&world, &Ledger::default());
-        let refused = async |thread: &Thread, expected: Option<Status>| {
-            match thread.answer("approve", true).await.unwrap_err() {
+        let refused =
+            async |thread: &Thread, expected: Option<Status>| match thread.answer("approve", true).await.unwrap_err() {
                 AnswerError::NoPendingInterrupt { status, .. } => assert_eq!(status, expected),
                 other => panic!("{other}"),
-            }
-        };
+            };
         let fresh = runtime.thread("fresh").unwrap();
         refused(&fresh, None).await;
         assert!(fresh.state().await.unwrap().is_none());

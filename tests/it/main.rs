@@ -1,17 +1,22 @@
 //! The behaviours of durably, by topic, in one binary.
 #![allow(clippy::unwrap_used)]
 
+mod again;
 mod basics;
 mod cancellation;
 mod combinators;
+mod detached;
 mod failure;
 mod faults;
 mod interrupts;
+mod mend;
 mod names;
 mod nested;
 mod nondeterminism;
 mod panics;
+mod random_flows;
 mod replay;
 mod retries;
 mod tidy;
+mod unread;
 mod watch;

@@ -62,7 +62,7 @@ struct FrameState {
     waiting: Vec<Slot>,
     /// What it was released so far, kept where the entrypoint may be entered anew in this process: in a task's body.
     history: Option<Vec<Step>>,
-    /// Whether its future was dropped before it ended.
+    /// Whether its future is gone.
     abandoned: bool,
 }
 
@@ -80,8 +80,10 @@ enum Step {
 struct ScopeState {
     ordinals: HashMap<u128, u32, ByDigest>,
     branches: HashMap<String, u32>,
-    /// Failures released after which no call was claimed: those the code has not got past.
+    /// Failures taken after which no call was claimed: those the code has not got past.
     unpassed: Vec<CallId>,
+    /// Recorded failures that the code has not taken.
+    unseen: HashSet<CallId, ByDigest>,
     /// Scopes that stand within, through a branch, and calls whose bodies were begun here.
     within: Vec<ScopeId>,
 }
@@ -180,7 +182,12 @@ impl Journal {
     fn take_in(&mut self, seq: Seq, record: Record) -> Result<(), BrokenJournal> {
         match record {
             Record::Outcome(Outcome { call, recorded, attempts, .. }) => {
-                let id = call.id;
+                let (id, scope) = (call.id, call.scope);
+                match *recorded {
+                    Recorded::Failure(_) => drop(self.scopes.entry(scope).or_default().unseen.insert(id)),
+                    // The calls within are covered by this outcome.
+                    Recorded::Value(_) => drop(self.scopes.remove(&call::body_scope_id(id))),
+                }
                 let loaded = self.loaded_call(call);
                 if self.loaded[loaded as usize].outcome.replace((recorded, attempts)).is_some() {
                     return Err(BrokenJournal { seq, detail: format!("call {id} has two outcomes") });
@@ -235,6 +242,9 @@ impl Journal {
             if let Some(&loaded) = self.loaded_calls.get(call) {
                 let entry = &mut self.loaded[loaded as usize];
                 (entry.outcome, entry.attempts, entry.next_ms) = (None, 0, 0);
+                if let Some(state) = self.scopes.get_mut(&entry.info.scope) {
+                    state.unseen.remove(call);
+                }
                 voided.insert(loaded);
                 frames.extend(entry.info.frame);
             }
@@ -307,6 +317,15 @@ impl Journal {
         Scope { id, ..*scope }
     }
 
+    /// A branch is over: what it has not got past is now what the code around it has not got past.
+    pub(crate) fn leave_branch(&mut self, parent: &Scope, branch: &Scope) {
+        let Some(state) = self.scopes.get_mut(&branch.id) else { return };
+        let unpassed = std::mem::take(&mut state.unpassed);
+        if let Some(state) = self.scopes.get_mut(&parent.id) {
+            state.unpassed.extend(unpassed);
+        }
+    }
+
     /// Claims a call: fixes its identity, and finds what the journal has of it.
     pub(crate) fn claim(&mut self, scope: &Scope, new: NewCall) -> Result<Slot, ClaimError> {
         if !self.is_current(scope) {
@@ -348,11 +367,11 @@ impl Journal {
             call.replayed = entry.outcome.is_some();
             recorded = entry.outcome.as_ref().map(|(recorded, _)| recorded.clone());
         }
+        if matches!(recorded.as_deref(), Some(Recorded::Failure(_))) {
+            state.unseen.insert(id);
+        }
         let waits = match (scope.order, &recorded) {
             (Order::AtOnce, Some(recorded)) => {
-                if matches!(**recorded, Recorded::Failure(_)) {
-                    state.unpassed.push(id);
-                }
                 call.stage = Stage::Released(recorded.clone());
                 None
             }
@@ -436,11 +455,20 @@ impl Journal {
         attempts
     }
 
-    /// Takes the released outcome.
+    /// Takes the released outcome. A failure counts from here on as one that the code has not got past: not from its
+    /// release, since code may go on for a while before it looks.
     pub(crate) fn take(&mut self, slot: Slot) -> Option<Arc<Recorded>> {
         let call = self.calls.get_mut(slot)?;
         match std::mem::replace(&mut call.stage, Stage::Taken) {
-            Stage::Released(recorded) => Some(recorded),
+            Stage::Released(recorded) => {
+                let (id, scope) = (call.id, call.scope);
+                if matches!(*recorded, Recorded::Failure(_)) && self.is_current(&scope) {
+                    let state = self.scopes.entry(scope.id).or_default();
+                    state.unseen.remove(&id);
+                    state.unpassed.push(id);
+                }
+                Some(recorded)
+            }
             stage => {
                 call.stage = stage;
                 None
@@ -465,6 +493,7 @@ impl Journal {
     fn restart_scope(&mut self, scope: ScopeId) -> Vec<CallId> {
         let Some(state) = self.scopes.remove(&scope) else { return Vec::new() };
         let mut unpassed = state.unpassed;
+        unpassed.extend(state.unseen);
         for within in state.within {
             unpassed.extend(self.restart_scope(within));
         }
@@ -501,11 +530,10 @@ impl Journal {
         let info = self.info(slot);
         let recorded = Arc::new(recorded);
         let inner = self.calls.get(slot).map(|call| call.body_scope(slot, Order::AtOnce).id);
-        if matches!(*recorded, Recorded::Value(_))
-            && let Some(inner) = inner
-        {
+        match *recorded {
+            Recorded::Failure(_) => drop(self.scopes.entry(info.scope).or_default().unseen.insert(info.id)),
             // The calls within are covered by this outcome.
-            self.restart_scope(inner);
+            Recorded::Value(_) => drop(inner.map(|inner| self.restart_scope(inner))),
         }
         let then = match order {
             Order::Released(frame) => Then::Queue(frame, slot, recorded.clone()),
@@ -572,12 +600,8 @@ impl Journal {
             Then::HandOn(slot, recorded) => {
                 let call = self.calls.get_mut(slot)?;
                 call.in_flight = false;
-                let (id, scope) = (call.id, call.scope.id);
                 call.stage = Stage::Released(recorded.clone());
                 let dropped = call.dropped;
-                if matches!(*recorded, Recorded::Failure(_)) {
-                    self.scopes.entry(scope).or_default().unpassed.push(id);
-                }
                 self.remember(slot, recorded);
                 if dropped {
                     self.calls.remove(slot);
@@ -654,10 +678,6 @@ impl Journal {
             return false;
         }
         call.stage = Stage::Released(recorded.clone());
-        if matches!(**recorded, Recorded::Failure(_)) {
-            let (id, scope) = (call.id, call.scope.id);
-            self.scopes.entry(scope).or_default().unpassed.push(id);
-        }
         true
     }
 
@@ -674,8 +694,9 @@ impl Journal {
         ready
     }
 
-    /// Ends an entrypoint: what is left must belong to calls that were made.
-    pub(crate) fn leave(&mut self, frame: Frame) -> Result<(), Box<Nondeterminism>> {
+    /// Ends an entrypoint: what is left must belong to calls that were made. The calls whose bodies may start now, though
+    /// their code is gone.
+    pub(crate) fn leave(&mut self, frame: Frame) -> Result<Vec<Slot>, Box<Nondeterminism>> {
         let left = self.frames[frame.0 as usize].queue.iter().find_map(|step| match *step {
             Step::Loaded { loaded, seq, step, voided: false } if !self.loaded[loaded as usize].claimed => {
                 Some((seq, loaded, step))
@@ -684,12 +705,16 @@ impl Journal {
         });
         match left {
             Some((seq, loaded, step)) => Err(Box::new(self.diverged(frame, seq, loaded, step, true))),
-            None => Ok(()),
+            None => {
+                let ready = self.go_live(frame);
+                // It may have failed, and be made again by the body that it stands in.
+                self.abandon(frame);
+                Ok(ready)
+            }
         }
     }
 
-    /// Leaves an entrypoint that did not end. If the body it stands in may start again, so may it: what it was given
-    /// becomes its journal.
+    /// Leaves an entrypoint. If the body it stands in may start again, so may it: what it was given becomes its journal.
     pub(crate) fn abandon(&mut self, frame: Frame) {
         let state = &mut self.frames[frame.0 as usize];
         state.abandoned = true;
@@ -738,9 +763,10 @@ impl Journal {
         }
     }
 
-    /// The failures that the run did not get past: opened again when it is resumed.
+    /// The failures that the run did not get past, or not even to: opened again when it is resumed.
     pub(crate) fn unpassed(&self) -> Vec<CallId> {
-        let mut open: Vec<CallId> = self.scopes.values().flat_map(|scope| scope.unpassed.iter().copied()).collect();
+        let failures = |scope: &ScopeState| scope.unpassed.iter().chain(&scope.unseen).copied().collect::<Vec<_>>();
+        let mut open: Vec<CallId> = self.scopes.values().flat_map(failures).collect();
         open.sort_unstable();
         open.dedup();
         open

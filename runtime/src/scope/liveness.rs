@@ -24,6 +24,8 @@ pub(super) struct Liveness {
     activities: Vec<Activity>,
     /// How many bodies are alive: begun, read by somebody, and not waiting for the outside.
     live: usize,
+    /// Calls that were found to be read by nobody; some of them may be read again since.
+    unread: Vec<Slot>,
     /// Calls that wait for the outside, in the order in which they began to.
     waits: BTreeMap<u64, (Slot, Waits)>,
     next_wait: u64,
@@ -32,6 +34,10 @@ pub(super) struct Liveness {
 /// What is known of a call beside the journal.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
+    /// The call.
+    slot: Option<Slot>,
+    /// Whether its body is on the pool, where it goes on whoever reads the call.
+    pub(super) spawned: bool,
     /// Of the code that awaits the call.
     pub(super) waker: Option<Waker>,
     /// Of the body, while it waits for us.
@@ -75,7 +81,7 @@ impl Liveness {
         if self.activities.len() <= index {
             self.activities.resize_with(index + 1, Activity::default);
         }
-        self.activities[index] = Activity::default();
+        self.activities[index] = Activity { slot: Some(slot), ..Activity::default() };
     }
 
     /// What is known of a claimed call.
@@ -83,9 +89,29 @@ impl Liveness {
         &mut self.activities[slot.index()]
     }
 
-    /// How many bodies are alive.
-    pub(super) fn live(&self) -> usize {
-        self.live
+    /// Whether any body is alive, but for those within calls that nobody reads: they are polled by nobody either.
+    pub(super) fn is_alive(&mut self, journal: &Journal) -> bool {
+        let Self { activities, unread, .. } = self;
+        let is_unread = |slot: &Slot| activities[slot.index()].reading == Reading::Unread;
+        unread.retain(|slot| journal.call(*slot).is_some() && is_unread(slot));
+        self.live > 0 && (self.unread.is_empty() || self.activities.iter().any(|of| self.is_polled(journal, of)))
+    }
+
+    /// Whether the body is alive, and everything around it is read.
+    fn is_polled(&self, journal: &Journal, activity: &Activity) -> bool {
+        let (mut activity, mut next) = (activity, activity.slot);
+        if !activity.counted {
+            return false;
+        }
+        while let Some(call) = next.and_then(|slot| journal.call(slot)) {
+            if activity.reading == Reading::Unread {
+                return false;
+            }
+            let Some((owner, _)) = call.scope.owner.filter(|_| !activity.spawned) else { return true };
+            (activity, next) = (&self.activities[owner.index()], Some(owner));
+        }
+        // What it stands in is gone: it is a body on the pool that is about to end.
+        true
     }
 
     /// Its future is polled, with this waker.
@@ -101,7 +127,9 @@ impl Liveness {
     /// Its body was woken; whoever awaits it is to be woken too.
     pub(super) fn nudge(&mut self, slot: Slot) -> Option<Waker> {
         let activity = self.of(slot);
-        activity.reading = Reading::Nudged;
+        if activity.reading == Reading::Read {
+            activity.reading = Reading::Nudged;
+        }
         activity.waker.clone()
     }
 
@@ -110,6 +138,7 @@ impl Liveness {
         let activity = self.of(slot);
         if activity.reading == Reading::Nudged {
             activity.reading = Reading::Unread;
+            self.unread.push(slot);
             self.recount(slot);
         }
     }

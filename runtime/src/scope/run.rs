@@ -9,11 +9,12 @@ use std::{
 };
 
 use futures::task::AtomicWaker;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::{Signal, liveness::Liveness, outbox::Outbox, wake_for_release};
 use crate::{
     CheckpointError, RunError, ThreadId,
-    checkpoint::{Checkpointer, Lease},
+    checkpoint::{BoxFuture, Checkpointer, Lease},
     environment::{CallView, Environment, Event, RunView, recall},
     id::{CallId, RunNo},
     journal::{
@@ -56,8 +57,10 @@ pub(super) struct State {
     /// Answers that have arrived and are not yet outcomes.
     pub(super) answers: HashMap<CallId, Payload>,
     pub(super) outbox: Outbox,
+    /// Detached bodies whose code is gone and that may not start yet.
+    later: Vec<(Slot, BoxFuture<'static, ()>)>,
     /// Bodies on the pool, to be ended with the run.
-    spawned: Vec<(Slot, tokio::task::JoinHandle<()>)>,
+    spawned: Vec<(Slot, JoinHandle<()>)>,
     /// The lease, while the run is driven.
     hold: Option<Arc<Hold>>,
     /// Whether the run pauses.
@@ -151,6 +154,7 @@ impl Run {
                 stop: None,
                 answers: HashMap::new(),
                 outbox: Outbox::default(),
+                later: Vec::new(),
                 spawned: Vec::new(),
                 hold: Some(hold.clone()),
                 halted: false,
@@ -249,6 +253,10 @@ impl Run {
 
     pub(crate) fn branch(&self, scope: &Scope, name: &str) -> Scope {
         self.lock().journal.branch(scope, name)
+    }
+
+    pub(crate) fn leave_branch(&self, parent: &Scope, branch: &Scope) {
+        self.lock().journal.leave_branch(parent, branch);
     }
 
     /// Whether the journal has the call's outcome, so that no body is needed.
@@ -414,8 +422,46 @@ impl Run {
         })
     }
 
-    pub(crate) fn keep_spawned(&self, slot: Slot, handle: tokio::task::JoinHandle<()>) {
+    /// Has a body run on the pool.
+    pub(crate) fn spawn(&self, slot: Slot, work: BoxFuture<'static, ()>) -> AbortHandle {
+        // The thread is kept until the body has ended, also if its run is gone.
+        let hold = self.hold();
+        let handle = tokio::spawn(async move {
+            work.await;
+            drop(hold);
+        });
+        let abort = handle.abort_handle();
+        self.keep_spawned(slot, handle);
+        abort
+    }
+
+    /// Has a detached body, whose code is gone, run on the pool once it may start.
+    pub(crate) fn start_later(&self, slot: Slot, work: BoxFuture<'static, ()>) {
+        match self.step(slot, Waker::noop()) {
+            Step::Work => drop(self.spawn(slot, work)),
+            // Kept in a run that is stopped, what it holds would keep that run for good.
+            Step::Wait if !self.is_stopped() => self.lock().later.push((slot, work)),
+            Step::Wait | Step::Release(_) => {}
+        }
+    }
+
+    /// Starts those of the detached bodies that may start by now.
+    fn start_detached(&self, ready: &[Slot]) {
+        for slot in ready {
+            let work = {
+                let mut state = self.lock();
+                let place = state.later.iter().position(|(later, _)| later == slot);
+                place.map(|place| state.later.swap_remove(place))
+            };
+            if let Some((slot, work)) = work {
+                self.start_later(slot, work);
+            }
+        }
+    }
+
+    fn keep_spawned(&self, slot: Slot, handle: JoinHandle<()>) {
         let mut state = self.lock();
+        state.liveness.of(slot).spawned = true;
         // Those that ended need not be kept.
         if state.spawned.len() >= 64 && state.spawned.len().is_power_of_two() {
             state.spawned.retain(|(_, handle)| !handle.is_finished());
@@ -424,7 +470,7 @@ impl Run {
     }
 
     /// Ends the bodies on the pool and gives them to be waited for. `keep` says which go on.
-    pub(crate) fn take_spawned(&self, abort: bool) -> Vec<tokio::task::JoinHandle<()>> {
+    pub(crate) fn take_spawned(&self, abort: bool) -> Vec<JoinHandle<()>> {
         let spawned = std::mem::take(&mut self.lock().spawned);
         spawned
             .into_iter()
@@ -442,7 +488,7 @@ impl Run {
     /// Gives the settled entrypoint what is next for it, and wakes whoever that is for; whether to poll it again.
     /// Bodies that are polled in place and were woken are added to `nudged`.
     pub(crate) fn advance(self: &Arc<Self>, frame: Frame, signal: &Signal, nudged: &mut Vec<Slot>) -> bool {
-        let (wakers, released) = {
+        let (wakers, released, ready) = {
             let mut state = self.lock();
             let state = &mut *state;
             if state.stop.is_some() {
@@ -451,11 +497,11 @@ impl Run {
             match state.journal.next(frame) {
                 Next::Release { slot, replayed } => {
                     let waker = state.liveness.of(slot).waker.take();
-                    (waker.into_iter().collect(), Some((slot, replayed)))
+                    (waker.into_iter().collect(), Some((slot, replayed)), Vec::new())
                 }
                 Next::Live(ready) => {
                     let wakers = ready.iter().filter_map(|slot| state.liveness.of(*slot).waker.clone());
-                    (wakers.collect::<Vec<_>>(), None)
+                    (wakers.collect::<Vec<_>>(), None, if state.later.is_empty() { Vec::new() } else { ready })
                 }
                 Next::Diverged(divergence) => {
                     state.stop = Some(Stop::Error(RunError::Nondeterminism(divergence)));
@@ -474,10 +520,11 @@ impl Run {
                             nudged.push(slot);
                         }
                     }
-                    (wakers, None)
+                    (wakers, None, Vec::new())
                 }
             }
         };
+        self.start_detached(&ready);
         if let Some((slot, replayed)) = released {
             self.observe_release(slot, replayed);
         }
@@ -516,7 +563,10 @@ impl Run {
     pub(crate) fn leave(self: &Arc<Self>, frame: Frame) -> bool {
         let left = self.lock().journal.leave(frame);
         match left {
-            Ok(()) => true,
+            Ok(ready) => {
+                self.start_detached(&ready);
+                true
+            }
             Err(divergence) => {
                 self.fail(RunError::Nondeterminism(divergence));
                 false
@@ -535,12 +585,14 @@ impl Run {
 
     /// Ends the drive: nothing of it has an effect on the run any more. Bodies on the pool keep the thread until they end.
     pub(crate) fn close(self: &Arc<Self>) {
-        let spawned = {
+        let (spawned, later) = {
             let mut state = self.lock();
             state.stop.get_or_insert(Stop::Gone);
             state.hold = None;
-            std::mem::take(&mut state.spawned)
+            (std::mem::take(&mut state.spawned), std::mem::take(&mut state.later))
         };
+        // What they hold leads back to the run.
+        drop(later);
         for (_, handle) in spawned {
             handle.abort();
         }

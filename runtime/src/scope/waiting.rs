@@ -117,8 +117,8 @@ impl Run {
 
     /// What the run waits for, once its entrypoint has settled.
     pub(crate) fn quiet(&self) -> Quiet {
-        let state = self.lock();
-        if state.liveness.live() > 0 || state.journal.has_appended() || state.outbox.holds_back(self.mode) {
+        let mut state = self.lock();
+        if state.is_alive() || state.journal.has_appended() || state.outbox.holds_back(self.mode) {
             return Quiet::Not;
         }
         let mut until = None;
@@ -159,6 +159,10 @@ impl Run {
 }
 
 impl State {
+    fn is_alive(&mut self) -> bool {
+        self.liveness.is_alive(&self.journal)
+    }
+
     fn begin_wait(&mut self, slot: Slot, waits: Waits) {
         self.liveness.begin_wait(&self.journal, slot, waits);
     }
