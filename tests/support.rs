@@ -1,5 +1,10 @@
 //! What the integration tests share: a store that outlives its process, a ledger of effects, every cut of a journal.
 
+mod built;
+mod chance;
+
+pub use chance::{Chance, pends, size};
+
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -7,6 +12,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+pub use built::example;
 use durably::{
     Durability, Runtime, RuntimeBuilder,
     checkpoint::{Checkpointer, Commit, MemoryCheckpointer, SledCheckpointer},

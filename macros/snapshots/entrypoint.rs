@@ -23,7 +23,6 @@ impl ::durably::__private::Definition for __durably_digest {
         ::durably::__private::module_path!(),
         ::durably::__private::file!(),
         ::durably::__private::line!(),
-        &["urls"],
     );
     fn codec() -> ::durably::__private::OutputCodec<Self::Output> {
         {
@@ -53,6 +52,15 @@ impl ::durably::__private::Definition for __durably_digest {
                     >(),
             )
         }
+    }
+    fn arguments(
+        __input: &Self::Input,
+    ) -> ::durably::__private::Result<
+        ::durably::__private::Arguments,
+        ::durably::__private::ArgumentError,
+    > {
+        let (urls,) = __input;
+        ::durably::__private::ArgumentsBuilder::new().push("urls", urls).finish()
     }
     fn run(
         __input: Self::Input,
@@ -86,6 +94,7 @@ impl ::durably::__private::Definition for __durably_digest {
     }
 }
 /// A digest.
+#[track_caller]
 pub fn digest(urls: Vec<String>) -> ::durably::EntrypointCall<__durably_digest> {
     ::durably::EntrypointCall::new((urls,))
 }

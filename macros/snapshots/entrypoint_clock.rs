@@ -23,10 +23,17 @@ impl ::durably::__private::Definition for __durably_flow {
         ::durably::__private::module_path!(),
         ::durably::__private::file!(),
         ::durably::__private::line!(),
-        &[],
     );
     fn codec() -> ::durably::__private::OutputCodec<Self::Output> {
         ::durably::__private::entrypoint_plain_codec::<Self>()
+    }
+    fn arguments(
+        _: &Self::Input,
+    ) -> ::durably::__private::Result<
+        ::durably::__private::Arguments,
+        ::durably::__private::ArgumentError,
+    > {
+        ::durably::__private::ArgumentsBuilder::new().finish()
     }
     fn run(
         _: Self::Input,
@@ -56,6 +63,7 @@ impl ::durably::__private::Definition for __durably_flow {
         )
     }
 }
+#[track_caller]
 fn flow() -> ::durably::EntrypointCall<__durably_flow> {
     ::durably::EntrypointCall::new(())
 }

@@ -23,7 +23,6 @@ impl ::durably::__private::Definition for __durably_flow {
             ::durably::__private::module_path!(),
             ::durably::__private::file!(),
             ::durably::__private::line!(),
-            &["n"],
         )
         .version(2);
     fn codec() -> ::durably::__private::OutputCodec<Self::Output> {
@@ -47,6 +46,15 @@ impl ::durably::__private::Definition for __durably_flow {
                 (&&&__probe).form::<FlowError>(),
             )
         }
+    }
+    fn arguments(
+        __input: &Self::Input,
+    ) -> ::durably::__private::Result<
+        ::durably::__private::Arguments,
+        ::durably::__private::ArgumentError,
+    > {
+        let (n,) = __input;
+        ::durably::__private::ArgumentsBuilder::new().push("n", n).finish()
     }
     fn run(
         __input: Self::Input,
@@ -79,6 +87,7 @@ impl ::durably::__private::Definition for __durably_flow {
         )
     }
 }
+#[track_caller]
 fn flow(n: u8) -> ::durably::EntrypointCall<__durably_flow> {
     ::durably::EntrypointCall::new((n,))
 }

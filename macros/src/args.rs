@@ -7,7 +7,7 @@ use syn::{
     Ident, Lit, LitBool, LitFloat, LitInt, LitStr, Path, Token,
     ext::IdentExt,
     parenthesized,
-    parse::{ParseStream, Parser},
+    parse::{Parse, ParseStream, Parser},
     token,
 };
 
@@ -66,7 +66,7 @@ impl TaskArgs {
         } else if key == "timeout" {
             set(&mut self.timeout, key, (key.clone(), value(key, input, timeout)?))
         } else if key == "key" {
-            set(&mut self.key, key, (key.clone(), value(key, input, |input| input.parse())?))
+            set(&mut self.key, key, (key.clone(), value(key, input, parsed)?))
         } else if key == "skip" {
             let skipped = skipped(key, input, diag)?;
             set(&mut self.skip, key, (key.clone(), skipped))
@@ -117,9 +117,9 @@ impl RetryArgs {
         } else if key == "max_interval" {
             set(&mut self.max_interval, key, value(key, input, time)?)
         } else if key == "jitter" {
-            set(&mut self.jitter, key, value(key, input, |input| input.parse())?)
+            set(&mut self.jitter, key, value(key, input, parsed)?)
         } else if key == "retry_on" {
-            set(&mut self.retry_on, key, value(key, input, |input| input.parse())?)
+            set(&mut self.retry_on, key, value(key, input, parsed)?)
         } else {
             Err(unknown("`retry`", key, Self::KNOWN))
         }
@@ -178,9 +178,12 @@ fn options(
 ) {
     while !input.is_empty() {
         let read = input.call(Ident::parse_any).and_then(|key| option(&key, input, diag));
-        let read = read.and_then(|()| match input.is_empty() || input.peek(Token![,]) {
-            true => Ok(()),
-            false => Err(input.error("expected `,` between options")),
+        let read = read.and_then(|()| {
+            if input.is_empty() || input.peek(Token![,]) {
+                Ok(())
+            } else {
+                Err(input.error("expected `,` between options"))
+            }
         });
         if let Err(mistake) = read {
             diag.push(mistake);
@@ -211,9 +214,10 @@ fn value<T>(
 
 /// `key`, alone
 fn flag(key: &Ident, input: ParseStream<'_>) -> syn::Result<Ident> {
-    match input.is_empty() || input.peek(Token![,]) {
-        true => Ok(key.clone()),
-        false => Err(syn::Error::new(key.span(), format!("`{key}` stands alone, without a value"))),
+    if input.is_empty() || input.peek(Token![,]) {
+        Ok(key.clone())
+    } else {
+        Err(syn::Error::new(key.span(), format!("`{key}` stands alone, without a value")))
     }
 }
 
@@ -239,12 +243,12 @@ fn idents(
 
 fn skipped(key: &Ident, input: ParseStream<'_>, diag: &mut Diag) -> syn::Result<Vec<Ident>> {
     let mut skipped: Vec<Ident> = Vec::new();
-    idents(key, "skip(client, config)", input, diag, |ident| match skipped.contains(&ident) {
-        true => Err(syn::Error::new(ident.span(), format!("`{ident}` is skipped twice"))),
-        false => {
-            skipped.push(ident);
-            Ok(())
+    idents(key, "skip(client, config)", input, diag, |ident| {
+        if skipped.contains(&ident) {
+            return Err(syn::Error::new(ident.span(), format!("`{ident}` is skipped twice")));
         }
+        skipped.push(ident);
+        Ok(())
     })?;
     Ok(skipped)
 }
@@ -261,11 +265,17 @@ fn allowed(key: &Ident, input: ParseStream<'_>, diag: &mut Diag) -> syn::Result<
     Ok(allowed)
 }
 
+/// Whatever is wanted there, as syn reads it.
+fn parsed<T: Parse>(input: ParseStream<'_>) -> syn::Result<T> {
+    input.parse()
+}
+
 fn name(input: ParseStream<'_>) -> syn::Result<LitStr> {
     let name: LitStr = input.parse()?;
-    match name.value().trim().is_empty() {
-        true => Err(syn::Error::new(name.span(), "a name in the journal must not be empty")),
-        false => Ok(name),
+    if name.value().trim().is_empty() {
+        Err(syn::Error::new(name.span(), "a name in the journal must not be empty"))
+    } else {
+        Ok(name)
     }
 }
 
@@ -308,9 +318,10 @@ fn factor(input: ParseStream<'_>) -> syn::Result<LitFloat> {
         Lit::Int(int) => (format!("{}.0", int.base10_digits()), int.base10_parse::<f64>()?, int.span()),
         other => return Err(syn::Error::new(other.span(), "`backoff_factor` is a number: `backoff_factor = 2.0`")),
     };
-    match factor >= 1.0 {
-        true => Ok(LitFloat::new(&digits, span)),
-        false => Err(syn::Error::new(span, "a `backoff_factor` below 1 would make each pause shorter than the last")),
+    if factor >= 1.0 {
+        Ok(LitFloat::new(&digits, span))
+    } else {
+        Err(syn::Error::new(span, "a `backoff_factor` below 1 would make each pause shorter than the last"))
     }
 }
 

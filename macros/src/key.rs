@@ -41,7 +41,7 @@ impl Key {
             let expr = LitStr::new(expr, written.span()).parse::<Expr>().map_err(|error| {
                 syn::Error::new(written.span(), format!("`{{{expr}}}` in the key is not an expression: {error}"))
             })?;
-            format.push_str(&format!("{{{spec}}}"));
+            format.extend(["{", spec, "}"]);
             exprs.push(expr);
             rest = after;
         }

@@ -1,4 +1,7 @@
-//! The attributes of `durably`. They are documented where they are re-exported: in `durably` itself.
+//! The attributes of `durably`. They are documented where they are re-exported, in `durably` itself, so that the examples
+//! in their documentation compile.
+#![forbid(unsafe_code)]
+#![allow(missing_docs)]
 
 mod args;
 mod diag;
@@ -14,13 +17,11 @@ mod tests;
 
 use proc_macro::TokenStream;
 
-/// Records what a function returns, once for each call. See `durably::task`.
 #[proc_macro_attribute]
 pub fn task(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::task(options.into(), item.into()).into()
 }
 
-/// Makes a function a replayable run. See `durably::entrypoint`.
 #[proc_macro_attribute]
 pub fn entrypoint(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::entrypoint(options.into(), item.into()).into()

@@ -29,7 +29,7 @@ pub(crate) fn call(span: Span) -> Lifetime {
 pub(crate) fn name_elided(ty: &mut Type, fresh: &mut Vec<Lifetime>) {
     match ty {
         Type::Reference(reference) => {
-            name_reference(reference);
+            name_borrow(&mut reference.lifetime, reference.and_token.span);
             match (&reference.mutability, &mut *reference.elem) {
                 // A reference to `impl Trait` implies that it lives long enough.
                 (_, Type::ImplTrait(inner)) => visit_mut::visit_type_impl_trait_mut(&mut Fresh(fresh), inner),
@@ -46,9 +46,10 @@ pub(crate) fn name_elided(ty: &mut Type, fresh: &mut Vec<Lifetime>) {
     }
 }
 
-fn name_reference(reference: &mut TypeReference) {
-    if reference.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident == "_") {
-        reference.lifetime = Some(call(reference.and_token.span));
+/// `&` and `&'_` → `&'durably`
+pub(crate) fn name_borrow(lifetime: &mut Option<Lifetime>, span: Span) {
+    if lifetime.as_ref().is_none_or(|lifetime| lifetime.ident == "_") {
+        *lifetime = Some(call(span));
     }
 }
 

@@ -3,12 +3,16 @@
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use futures::{Stream, stream::FuturesUnordered};
 
-use crate::scope::{Ambient, within};
+use crate::{
+    journal::Scope,
+    scope::{Ambient, Run, within},
+};
 
 /// Gives the calls made in a branch a scope of their own, so that equal calls of several branches cannot be taken for
 /// each other's, whatever the order in which they are made.
@@ -39,9 +43,27 @@ where
     let Some(mut ambient) = Ambient::current() else {
         panic!("`branch({name:?}, ..)` was called outside of a run: call it in an #[entrypoint] or a #[task]");
     };
-    ambient.scope = ambient.run.branch(&ambient.scope, name);
+    let parent = ambient.scope;
+    ambient.scope = ambient.run.branch(&parent, name);
+    let over = Over { run: ambient.run.clone(), parent, branch: ambient.scope };
     let future = within(ambient.clone(), body);
-    async move { crate::scope::Within::new(ambient, Box::pin(future)).await }
+    async move {
+        let _over = over;
+        crate::scope::Within::new(ambient, Box::pin(future)).await
+    }
+}
+
+/// Tells the run when a branch is over, or dropped.
+struct Over {
+    run: Arc<Run>,
+    parent: Scope,
+    branch: Scope,
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.run.leave_branch(&self.parent, &self.branch);
+    }
 }
 
 /// Runs calls with at most `limit` of them live at a time, and gives their outputs in the order of the calls.

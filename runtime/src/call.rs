@@ -38,8 +38,8 @@ enum Working<'a> {
     None,
     /// It is polled in place, once it may start.
     Here(Work<'a>, Option<(Arc<BodySignal>, Waker)>),
-    /// It goes to the pool, once it may start.
-    ToSpawn(Work<'static>, bool),
+    /// It goes to the pool, once it may start and was asked to.
+    ToSpawn { work: Work<'static>, detached: bool, asked: bool },
     /// It is on the pool.
     Spawned(tokio::task::AbortHandle, bool),
 }
@@ -72,14 +72,6 @@ impl<'a, T> Claimed<'a, T> {
         Some(Self { run, slot, name, read, work })
     }
 
-    pub(crate) fn run(&self) -> &Arc<Run> {
-        &self.run
-    }
-
-    pub(crate) fn slot(&self) -> Slot {
-        self.slot
-    }
-
     /// Polls the work where the call is awaited.
     fn work_here(&mut self, cx: &mut Context<'_>) {
         let Working::Here(work, signal) = &mut self.work else { return };
@@ -110,7 +102,7 @@ impl<T> Claimed<'static, T> {
     /// Has the body run on the pool, once it may start.
     pub(crate) fn spawn(&mut self) {
         self.work = match std::mem::replace(&mut self.work, Working::None) {
-            Working::Here(work, None) => Working::ToSpawn(work, false),
+            Working::Here(work, None) => Working::ToSpawn { work, detached: false, asked: false },
             other => other,
         };
     }
@@ -119,7 +111,7 @@ impl<T> Claimed<'static, T> {
 impl<T> Claimed<'_, T> {
     /// Has a spawned body go on when the call is dropped.
     pub(crate) fn detach(&mut self) {
-        if let Working::ToSpawn(_, detached) | Working::Spawned(_, detached) = &mut self.work {
+        if let Working::ToSpawn { detached, .. } | Working::Spawned(_, detached) = &mut self.work {
             *detached = true;
         }
     }
@@ -131,7 +123,12 @@ impl<T> Future for Claimed<'_, T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let this = self.get_mut();
         match this.run.step(this.slot, cx.waker()) {
-            Step::Wait => Poll::Pending,
+            Step::Wait => {
+                if let Working::ToSpawn { asked, .. } = &mut this.work {
+                    *asked = true;
+                }
+                Poll::Pending
+            }
             Step::Release(recorded) => {
                 this.work = Working::None;
                 match (this.read)(&recorded, &this.name) {
@@ -145,15 +142,8 @@ impl<T> Future for Claimed<'_, T> {
             }
             Step::Work => {
                 match std::mem::replace(&mut this.work, Working::None) {
-                    Working::ToSpawn(work, detached) => {
-                        // The thread is kept until the body has ended, also if its run is gone.
-                        let hold = this.run.hold();
-                        let handle = tokio::spawn(async move {
-                            work.await;
-                            drop(hold);
-                        });
-                        this.work = Working::Spawned(handle.abort_handle(), detached);
-                        this.run.keep_spawned(this.slot, handle);
+                    Working::ToSpawn { work, detached, .. } => {
+                        this.work = Working::Spawned(this.run.spawn(this.slot, work), detached);
                     }
                     other => {
                         this.work = other;
@@ -168,16 +158,19 @@ impl<T> Future for Claimed<'_, T> {
 
 impl<T> Drop for Claimed<'_, T> {
     fn drop(&mut self) {
-        let detached = match &self.work {
+        // The body first: what it holds is within the call.
+        let detached = match std::mem::replace(&mut self.work, Working::None) {
             Working::Spawned(_, true) => true,
             Working::Spawned(handle, false) => {
                 handle.abort();
                 false
             }
-            Working::None | Working::Here(..) | Working::ToSpawn(..) => false,
+            Working::ToSpawn { work, detached: true, asked: true } => {
+                self.run.start_later(self.slot, work);
+                true
+            }
+            Working::None | Working::Here(..) | Working::ToSpawn { .. } => false,
         };
-        // The body first: what it holds is within the call.
-        self.work = Working::None;
         self.run.drop_call(self.slot, detached);
     }
 }

@@ -5,6 +5,7 @@ use std::{
     collections::HashMap,
     fmt,
     future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -245,7 +246,8 @@ impl Environment {
         }
         let event = event();
         for observer in &self.observers {
-            observer.observe(&event);
+            // What an observer does cannot change the run: neither by a panic, which its hook has reported.
+            let _ = catch_unwind(AssertUnwindSafe(|| observer.observe(&event)));
         }
     }
 }

@@ -63,9 +63,9 @@ pub enum RunError {
     /// Two different calls have one identity. Never seen unless somebody can break SHA-256.
     Collision {
         /// The one that the journal has.
-        recorded: CallSketch,
+        recorded: Box<CallSketch>,
         /// The one that the code made.
-        called: CallSketch,
+        called: Box<CallSketch>,
     },
     /// The store failed.
     Checkpoint(CheckpointError),

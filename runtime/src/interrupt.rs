@@ -64,7 +64,7 @@ where
     Interrupt(Claimed::new(&ambient, claim, read::<T>, |run, slot| {
         let run = run.clone();
         Some(Box::pin(async move {
-            run.begin_attempt(slot);
+            run.begin_attempt(slot).await;
             run.open_question(slot, payload, std::any::type_name::<T>());
             loop {
                 let answer = std::future::poll_fn(|cx| run.poll_answer(slot, cx)).await;

@@ -1,20 +1,96 @@
-//! Durable execution for async Rust.
+//! Durable execution for async Rust: annotate functions, journal each task, go on after a crash where it was.
+//!
+//! A function with `#[entrypoint]` is a *run*'s code; a function with `#[task]` has effects, and its result is recorded
+//! once. After a crash, a deploy or a week of waiting for a person, the entrypoint runs again from its first line, and
+//! every finished task answers from the journal instead of running again.
+//!
+//! ```no_run
+//! use durably::{Outcome, Runtime, entrypoint, interrupt, task};
+//!
+//! #[task(retry(max_attempts = 4, initial_interval = "200ms"), timeout = "30s")]
+//! async fn fetch(url: &str) -> anyhow::Result<String> {
+//!     // any async code
+//!     Ok(format!("the text of {url}"))
+//! }
+//!
+//! #[entrypoint]
+//! async fn digest(urls: Vec<String>) -> anyhow::Result<Option<String>> {
+//!     let pages = futures::future::try_join_all(urls.iter().map(|url| fetch(url))).await?;
+//!     let draft = pages.join("\n");
+//!     let publish: bool = interrupt("publish?", &draft).await; // a minute or a month
+//!     Ok(publish.then_some(draft))
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> anyhow::Result<()> {
+//!     let runtime = Runtime::builder().entrypoint(digest).open("./state")?;
+//!     let thread = runtime.thread("digest-42")?;
+//!     match thread.invoke(digest(vec!["https://example.com".to_owned()])).await? {
+//!         Outcome::Completed(draft) => println!("{draft:?}"),
+//!         Outcome::Interrupted(open) => println!("waiting for: {}", open[0].payload()),
+//!         _ => {}
+//!     }
+//!     // Hours later, in another process:
+//!     thread.answer("publish?", true).await?;
+//!     thread.resume(digest).await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # What an entrypoint may do
+//!
+//! Between its tasks an entrypoint must be deterministic, since it is run again: same input and same outcomes, same
+//! calls. Time, randomness and waiting are recorded calls: [`now`], [`random`], [`uuid`], [`sleep`], [`interrupt`].
+//! Everything else that reaches outside belongs into a task, whose body is free. Three nets catch what slips through: a
+//! lint of the entrypoint's tokens, an error when something that is not recorded wakes it
+//! ([`RunError::ForeignWake`]), and the check of every record against the calls that the code makes
+//! ([`Nondeterminism`]), before any new effect.
+//!
+//! Any concurrency within is fine, and replays exactly: `join!`, `try_join_all`, `FuturesUnordered`, biased `select!`
+//! ([`select!`] here), [`bounded`], channels between branches. An outcome is handed on only when the code has come to
+//! rest, one at a time, in the order of the journal.
+//!
+//! # What is promised
+//!
+//! * In [`Durability::Sync`], the default, a record is on disk before its value is visible to anyone.
+//! * A finished task's body does not run again; one that was cut off does (use [`idempotency_key`] for what receives it).
+//! * A task's failure is an outcome like a value. Resuming a failed run opens again what it did not get past.
+//! * A wrong replay is worse than an error: damage, lost tails, changed code and changed types are typed errors.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! | --- | --- | --- |
+//! | `sled` | yes | the embedded store on disk: [`RuntimeBuilder::open`] |
+//! | `testing` | no | the checkpointer conformance suite and fault injection |
+//!
+//! # Reading the source
+//!
+//! The modules below stand in layers: each uses only its own and those above it in this file.
 #![forbid(unsafe_code)]
 
-mod error;
+// What everything else is made of.
 mod id;
+mod panics;
 mod value;
 
+// The pure core: no I/O, no clock.
 mod journal;
 mod output;
 mod policy;
 
+// Where journals are kept.
 pub mod checkpoint;
+
+// What a run is given, what it is told, how its rows are read.
 mod environment;
+mod error;
 mod storage;
 
+// The ambient run.
 mod scope;
 
+// What a user awaits.
 mod branch;
 mod call;
 mod interrupt;
@@ -23,12 +99,15 @@ mod resource;
 mod select;
 mod task;
 
+// One run, driven.
 mod entrypoint;
 mod run;
 
+// A process's runtime, and its threads.
 mod runtime;
 mod thread;
 
+// Built on the above, for tests.
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -38,7 +117,10 @@ pub mod __private;
 
 pub use branch::{Bounded, bounded, branch};
 pub use checkpoint::CheckpointError;
-pub use durably_macros::{entrypoint, task};
+#[doc = include_str!("entrypoint/attribute.md")]
+pub use durably_macros::entrypoint;
+#[doc = include_str!("task/attribute.md")]
+pub use durably_macros::task;
 pub use entrypoint::{Definition, EntrypointCall, EntrypointFn, Final, continue_as_new};
 pub use environment::{CallView, Clock, Event, Observer, Recall, ReplacedCall, RunView, SystemClock};
 pub use error::RunError;
@@ -57,3 +139,8 @@ pub use thread::{
     AnswerError, CallState, CallStatus, Durability, IfUnfinished, Invoke, Resume, Started, Thread, ThreadState, Which,
 };
 pub use value::ValueError;
+
+/// The README's code, compiled. Only for that: the file is outside of the package, and not there when it is published.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

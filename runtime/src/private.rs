@@ -13,13 +13,15 @@ pub use tokio;
 
 pub use crate::{
     checkpoint::BoxFuture,
-    entrypoint::{Definition, EntrypointCall, EntrypointSpec, Previous, Returned},
+    entrypoint::{
+        Definition, EntrypointCall, EntrypointSpec, Previous, Returned, entrypoint_codec, entrypoint_plain_codec,
+    },
     output::{
         ArgumentError, ArgumentsBuilder, Journaled, OutputCodec, ResultType, RetriedArgument, TaskArgument,
-        TaskFailure, TimeoutFailure, entrypoint_codec, entrypoint_plain_codec, plain_codec, probe, result_codec,
+        TaskFailure, TimeoutFailure, plain_codec, probe, result_codec,
     },
     policy::RetryPolicy,
-    task::{Body, TaskCall, TaskSpec, call, in_run},
+    task::{Applies, Body, TaskCall, TaskSpec, call, in_run},
     value::{Arguments, ValueError},
 };
 
@@ -40,10 +42,7 @@ pub fn only<J>(job: J) -> impl FnMut() -> J {
 }
 
 /// `retry_on = path` as a question about the whole output.
-#[allow(clippy::type_complexity)]
-pub fn retry_on<R>(
-    applies: impl Fn(&R::Error) -> bool + Send + Sync + 'static,
-) -> Option<Box<dyn Fn(&R) -> bool + Send + Sync>>
+pub fn retry_on<R>(applies: impl Fn(&R::Error) -> bool + Send + Sync + 'static) -> Option<Applies<R>>
 where
     R: ResultType,
 {

@@ -128,7 +128,7 @@ pub fn sleep(pause: Duration) -> impl Future<Output = ()> + Send {
             Claimed::new(&ambient, claim, read::<()>, |run, slot| {
                 let run = run.clone();
                 Some(Box::pin(async move {
-                    run.begin_attempt(slot);
+                    run.begin_attempt(slot).await;
                     let due = run.set_timer(slot, pause);
                     run.environment.clock.sleep_until(moment(due)).await;
                     record(&run, slot, &());
@@ -176,7 +176,7 @@ pub fn patched(id: &'static str) -> impl Future<Output = bool> + Send {
         }
         let run = run.clone();
         Some(Box::pin(async move {
-            run.begin_attempt(slot);
+            run.begin_attempt(slot).await;
             record(&run, slot, &true);
         }))
     });
@@ -198,7 +198,7 @@ where
     Claimed::new(&ambient, claim, read::<T>, |run, slot| {
         let run = run.clone();
         Some(Box::pin(async move {
-            run.begin_attempt(slot);
+            run.begin_attempt(slot).await;
             let value = make(&run);
             record(&run, slot, &value);
         }))

@@ -1,259 +1,429 @@
-//! Many calls at once: at most so many, until the first error, the first of several, in branches of their own.
+//! Flows that other libraries replay wrongly: branches that race, follow each other up, talk to each other. Each is cut
+//! after every record, with its bodies ending in several seeded orders.
 
-use std::{future::IntoFuture, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
 
-use durably::{RunError, Runtime, bounded, branch, entrypoint, interrupt, resource, task};
-use tests::{Ledger, World, block_on, in_every_mode};
-use tokio::sync::{Notify, Semaphore, watch};
+use durably::{
+    CallKind, CallStatus, Definition, EntrypointCall, EntrypointFn, Event, Observer, Runtime, bounded, entrypoint, task,
+};
+use futures::{
+    SinkExt, StreamExt,
+    future::join_all,
+    join,
+    stream::{self, FuturesUnordered},
+};
+use tests::{Chance, Ledger, block_on, cut_after_every_record, pends, size};
 
-fn note(effect: &str) {
-    resource::<Ledger>().note(effect);
+/// What the bodies of this file share over the processes of a test.
+#[derive(Clone, Default)]
+pub(crate) struct Lab {
+    /// What ran.
+    pub(crate) ledger: Ledger,
+    seed: u64,
 }
 
-/// Counts the bodies that are alive, and lets each end when it may.
-#[derive(Clone, Debug)]
-struct Crowd {
-    alive: Arc<watch::Sender<usize>>,
-    most: Arc<watch::Sender<usize>>,
-    may_end: Arc<Semaphore>,
-}
-
-impl Crowd {
-    fn new(may_end: usize) -> Self {
-        let (alive, most) = (Arc::new(watch::Sender::new(0)), Arc::new(watch::Sender::new(0)));
-        Self { alive, most, may_end: Arc::new(Semaphore::new(may_end)) }
+impl Lab {
+    /// A body: takes as long as the seed says for this very call, has its effect, gives what no other call gives.
+    pub(crate) async fn body(&self, name: &str, n: u32) -> String {
+        let key = durably::idempotency_key().expect("a body stands in a task");
+        let key = &key[..8];
+        let mixed = self.seed ^ u64::from_str_radix(key, 16).unwrap();
+        pends(Chance::new(mixed).below(9)).await;
+        self.ledger.note(format!("{name} n={n}"));
+        format!("{name}{n}:{key}")
     }
-
-    fn enter(&self) {
-        self.alive.send_modify(|alive| *alive += 1);
-        let alive = *self.alive.borrow();
-        self.most.send_modify(|most| *most = alive.max(*most));
-    }
-
-    fn leave(&self) {
-        self.alive.send_modify(|alive| *alive -= 1);
-    }
-}
-
-fn open(world: &World, ledger: &Ledger, crowd: &Crowd) -> Runtime {
-    world.open(|builder| builder.resource(ledger.clone()).resource(crowd.clone()))
 }
 
 #[task]
-async fn crowded(n: &u32) -> anyhow::Result<u32> {
-    note(&format!("crowded {n}"));
-    let crowd = resource::<Crowd>();
-    crowd.enter();
-    crowd.may_end.acquire().await?.forget();
-    crowd.leave();
-    anyhow::ensure!(*n < 100, "{n} is too many");
-    Ok(n * 10)
+async fn work(n: u32) -> String {
+    durably::resource::<Lab>().body("work", n).await
 }
 
-#[entrypoint]
-async fn three_at_a_time(numbers: Vec<u32>) -> anyhow::Result<Vec<u32>> {
-    let all: Vec<anyhow::Result<u32>> = bounded(3, numbers.iter().map(|n| crowded(n))).await;
-    let _: bool = interrupt("go?", &()).await;
-    all.into_iter().collect()
-}
+/// The order in which outcomes are handed on.
+#[derive(Clone, Default)]
+struct Releases(Arc<Mutex<Vec<String>>>);
 
-#[test]
-fn bounded_keeps_so_many_alive_and_gives_the_order_of_the_calls() {
-    in_every_mode(async |world| {
-        let (ledger, crowd) = (Ledger::default(), Crowd::new(0));
-        {
-            let thread = open(&world, &ledger, &crowd).thread("t").unwrap();
-            let full = async {
-                crowd.alive.subscribe().wait_for(|alive| *alive == 3).await.unwrap();
-                assert_eq!(ledger.total(), 3, "a call is made when its turn comes");
-                crowd.may_end.add_permits(10);
-            };
-            let (paused, ()) = tokio::join!(thread.invoke(three_at_a_time((0..10).collect())).into_future(), full);
-            assert_eq!(paused.unwrap().questions().len(), 1);
-            thread.answer("go?", true).await.unwrap();
+impl Observer for Releases {
+    fn observe(&self, event: &Event<'_>) {
+        if let Event::Released { call, .. } = event {
+            self.0.lock().unwrap().push(call.id.to_string());
         }
-        assert_eq!(*crowd.most.borrow(), 3);
-        let outcome = open(&world, &ledger, &crowd).thread("t").unwrap().resume(three_at_a_time).await.unwrap();
-        assert_eq!(outcome.completed().unwrap(), (0..10).map(|n| n * 10).collect::<Vec<_>>());
-        assert_eq!(ledger.total(), 10);
-    });
-}
-
-#[entrypoint]
-async fn one_at_a_time(numbers: Vec<u32>) -> Vec<u32> {
-    bounded(0, numbers.iter().map(|n| async move { crowded(n).await.unwrap_or_default() })).await
-}
-
-#[test]
-fn bounded_by_nothing_is_bounded_by_one_and_no_calls_give_nothing() {
-    in_every_mode(async |world| {
-        let crowd = Crowd::new(3);
-        let runtime = open(&world, &Ledger::default(), &crowd);
-        let outcome = runtime.thread("t").unwrap().invoke(one_at_a_time(vec![1, 2, 3])).await.unwrap();
-        assert_eq!((outcome.completed().unwrap(), *crowd.most.borrow()), (vec![10, 20, 30], 1));
-        let outcome = runtime.thread("u").unwrap().invoke(one_at_a_time(vec![])).await.unwrap();
-        assert_eq!(outcome.completed().unwrap(), Vec::<u32>::new());
-    });
-}
-
-#[entrypoint]
-async fn until_error(numbers: Vec<u32>) -> anyhow::Result<Vec<u32>> {
-    bounded(2, numbers.iter().map(|n| crowded(n))).until_error().await
-}
-
-#[test]
-fn until_error_stops_at_the_first_and_makes_no_more_calls() {
-    in_every_mode(async |world| {
-        let (ledger, crowd) = (Ledger::default(), Crowd::new(100));
-        let runtime = open(&world, &ledger, &crowd);
-        let outcome = runtime.thread("good").unwrap().invoke(until_error(vec![1, 2, 3])).await.unwrap();
-        assert_eq!(outcome.completed().unwrap(), [10, 20, 30]);
-        ledger.clear();
-        let error = runtime.thread("bad").unwrap().invoke(until_error(vec![100, 1, 2, 3, 4])).await.unwrap_err();
-        assert!(matches!(&error, RunError::Failed(failure) if failure.to_string() == "100 is too many"), "{error}");
-        assert!(ledger.count("crowded 4") == 0 && ledger.count("crowded 3") == 0, "{:?}", ledger.all());
-    });
-}
-
-#[task]
-async fn ticket(of: u32) -> u32 {
-    note("ticket");
-    resource::<Tickets>().next.send_modify(|next| *next += 1);
-    let next = *resource::<Tickets>().next.borrow();
-    next * 100 + of
-}
-
-/// Numbers that differ each time, and who may have the first.
-#[derive(Debug)]
-struct Tickets {
-    next: watch::Sender<u32>,
-}
-
-#[task]
-async fn wait_for(turn: u32) {
-    resource::<Tickets>().next.subscribe().wait_for(|next| *next >= turn).await.unwrap();
-}
-
-#[entrypoint]
-async fn two_branches() -> (u32, u32) {
-    let tickets = tokio::join!(
-        branch("eu", async || {
-            // Makes its call after the other one has made an equal one.
-            wait_for(1).await;
-            ticket(0).await
-        }),
-        branch("us", async || ticket(0).await),
-    );
-    let _: bool = interrupt("go?", &()).await;
-    tickets
-}
-
-#[entrypoint]
-async fn branches_of_one_name() -> Vec<u32> {
-    let mut all = Vec::new();
-    for of in 0..2 {
-        all.push(branch("same", async || ticket(of).await).await);
-        all.push(branch("same", async || ticket(of).await).await);
     }
-    let _: bool = interrupt("go?", &()).await;
-    all
 }
 
-fn with_tickets(world: &World, ledger: &Ledger) -> Runtime {
-    world.open(|builder| builder.resource(ledger.clone()).resource(Tickets { next: watch::Sender::new(0) }))
+/// How the outcome after a crash compares with the one without.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Same {
+    /// It is equal after every cut.
+    Exactly,
+    /// Until the race is decided in the journal, others may win it: it is made of the same pieces.
+    Pieces,
+    /// Until the race is decided in the journal, another branch may win it.
+    AnyWinner,
+}
+
+/// Runs a flow whole, then from every cut, in several orders of its bodies' ends; how many orders of outcomes came up.
+pub(crate) fn check<A, F>(entrypoint: F, call: impl Fn() -> EntrypointCall<F::Definition>, same: Same) -> usize
+where
+    F: EntrypointFn<A> + Copy,
+    F::Definition: Definition<Value = Vec<String>>,
+{
+    let orders = Mutex::new(BTreeSet::new());
+    for seed in 0..size(8) as u64 {
+        println!("seed {seed}");
+        let lab = Lab { ledger: Ledger::default(), seed };
+        let releases = Releases::default();
+        let (whole, all) = (Mutex::new(Vec::new()), Mutex::new((BTreeMap::new(), 0)));
+        cut_after_every_record(
+            |builder| builder.resource(lab.clone()).observer(releases.clone()),
+            async |runtime| {
+                let outcome = runtime.thread("t").unwrap().invoke(call()).await.unwrap();
+                *whole.lock().unwrap() = outcome.completed().unwrap();
+                orders.lock().unwrap().insert(std::mem::take(&mut *releases.0.lock().unwrap()));
+                *all.lock().unwrap() = (lab.ledger.all(), recorded(&runtime).await.1);
+                lab.ledger.clear();
+            },
+            async |runtime, cut| {
+                let thread = runtime.thread("t").unwrap();
+                let (whole, (all, outcomes)) = (whole.lock().unwrap().clone(), all.lock().unwrap().clone());
+                let (kept, kept_outcomes) = recorded(&runtime).await;
+                let outcome =
+                    if cut == 0 { thread.invoke(call()).await } else { thread.resume(entrypoint).await }.unwrap();
+                let output = outcome.completed().unwrap();
+                if same == Same::Exactly || kept_outcomes == outcomes {
+                    assert_eq!(output, whole);
+                } else if same == Same::Pieces {
+                    assert_eq!(sorted(&output), sorted(&whole));
+                }
+                let ran = lab.ledger.all();
+                for (effect, times) in &kept {
+                    let again = ran.get(effect).copied().unwrap_or_default();
+                    let once = all.get(effect).copied().unwrap_or_default();
+                    assert!(again + times <= once, "{effect} is on record {times} times and ran {again} times again");
+                }
+                if same != Same::AnyWinner {
+                    for (effect, once) in &all {
+                        let times = kept.get(effect).copied().unwrap_or_default();
+                        assert_eq!(ran.get(effect).copied().unwrap_or_default() + times, *once, "{effect}");
+                    }
+                }
+                lab.ledger.clear();
+            },
+        );
+    }
+    orders.into_inner().unwrap().len()
+}
+
+/// The effects whose outcomes are on record, and how many outcomes are on record in all.
+async fn recorded(runtime: &Runtime) -> (BTreeMap<String, u32>, usize) {
+    let mut effects = BTreeMap::new();
+    let Some(state) = runtime.thread("t").unwrap().state().await.unwrap() else { return (effects, 0) };
+    let done: Vec<_> = state.calls.iter().filter(|call| matches!(call.status, CallStatus::Value(_))).collect();
+    for call in done.iter().filter(|call| call.kind == CallKind::Task) {
+        *effects.entry(format!("{} {}", call.name, call.arguments)).or_default() += 1;
+    }
+    (effects, done.len())
+}
+
+fn sorted(pieces: &[String]) -> Vec<String> {
+    let mut pieces = pieces.to_vec();
+    pieces.sort();
+    pieces
+}
+
+#[entrypoint]
+async fn two_branches() -> Vec<String> {
+    let branch = async || [work(1).await, work(1).await];
+    let (left, right) = join!(branch(), branch());
+    [left, right].concat()
 }
 
 #[test]
-fn equal_calls_of_two_branches_keep_their_own_outcomes() {
-    in_every_mode(async |world| {
-        let ledger = Ledger::default();
-        {
-            let runtime = with_tickets(&world, &ledger);
-            for name in ["t", "u"] {
-                let thread = runtime.thread(name).unwrap();
-                if name == "t" {
-                    thread.invoke(two_branches()).await.unwrap();
-                } else {
-                    thread.invoke(branches_of_one_name()).await.unwrap();
-                }
-                thread.answer("go?", true).await.unwrap();
+fn equal_calls_in_two_branches_keep_their_values_in_every_order() {
+    let orders = check(two_branches, two_branches, Same::Exactly);
+    assert!(orders > 1, "the seeds give only one order");
+}
+
+#[entrypoint]
+async fn named_branches() -> Vec<String> {
+    let branch = |name| durably::branch(name, async || [work(1).await, work(1).await]);
+    let (left, right) = join!(branch("eu"), branch("us"));
+    [left, right].concat()
+}
+
+#[test]
+fn equal_calls_in_named_branches_keep_their_values_in_every_order() {
+    let orders = check(named_branches, named_branches, Same::Exactly);
+    assert!(orders > 1, "the seeds give only one order");
+}
+
+#[entrypoint]
+async fn follow_ups() -> Vec<String> {
+    let mut first: FuturesUnordered<_> = (0..4).map(work).collect();
+    let mut log = Vec::new();
+    while let Some(done) = first.next().await {
+        log.push(done);
+        log.push(work(9).await);
+    }
+    log
+}
+
+#[test]
+fn a_follow_up_after_each_completion_belongs_to_it() {
+    let orders = check(follow_ups, follow_ups, Same::Pieces);
+    assert!(orders > 1, "the seeds give only one order");
+}
+
+#[entrypoint]
+async fn growing() -> Vec<String> {
+    let mut live: FuturesUnordered<_> = (0..3).map(work).collect();
+    let mut log = Vec::new();
+    while let Some(done) = live.next().await {
+        log.push(done);
+        if log.len() <= 4 {
+            live.push(work(7));
+        }
+    }
+    log
+}
+
+#[test]
+fn follow_ups_that_join_the_race_replay_in_their_order() {
+    assert!(check(growing, growing, Same::Pieces) > 1, "the seeds give only one order");
+}
+
+#[entrypoint]
+async fn continued_race() -> Vec<String> {
+    let mut log = Vec::new();
+    for _ in 0..3 {
+        tokio::select! {
+            biased;
+            left = work(1) => {
+                log.push(left);
+                log.push(work(3).await);
+            }
+            right = work(2) => {
+                log.push(right);
+                log.push(work(3).await);
+                log.push(work(4).await);
             }
         }
-        let runtime = with_tickets(&world, &ledger);
-        let outcome = runtime.thread("t").unwrap().resume(two_branches).await.unwrap();
-        assert_eq!(outcome.completed(), Some((200, 100)));
-        let outcome = runtime.thread("u").unwrap().resume(branches_of_one_name).await.unwrap();
-        assert_eq!(outcome.completed().unwrap(), [300, 400, 501, 601]);
-        assert_eq!(ledger.count("ticket"), 6);
-    });
-}
-
-/// The loser's body waits for good until the winner is gone.
-#[derive(Clone, Debug, Default)]
-struct Race {
-    loser_begun: Arc<Notify>,
-}
-
-#[task]
-async fn loser() -> String {
-    note("loser");
-    resource::<Race>().loser_begun.notify_one();
-    std::future::pending().await
-}
-
-#[task]
-async fn winner() -> String {
-    note("winner");
-    resource::<Race>().loser_begun.notified().await;
-    "winner".to_owned()
-}
-
-#[entrypoint]
-async fn first_of_two() -> String {
-    let first = durably::select! {
-        text = loser() => text,
-        text = winner() => text,
-    };
-    let _: bool = interrupt("go?", &()).await;
-    first
+    }
+    log
 }
 
 #[test]
-fn the_first_of_two_wins_on_replay_too_and_the_loser_is_not_run_again() {
-    in_every_mode(async |world| {
-        let ledger = Ledger::default();
-        let open = || world.open(|builder| builder.resource(ledger.clone()).resource(Race::default()));
-        {
-            let thread = open().thread("t").unwrap();
-            assert_eq!(thread.invoke(first_of_two()).await.unwrap().questions().len(), 1);
-            thread.answer("go?", true).await.unwrap();
-        }
-        let outcome = open().thread("t").unwrap().resume(first_of_two).await.unwrap();
-        assert_eq!(outcome.completed().unwrap(), "winner");
-        assert_eq!((ledger.count("loser"), ledger.count("winner")), (1, 1));
-    });
+fn the_branch_that_won_a_biased_select_wins_on_replay_and_is_gone_on_with() {
+    assert!(check(continued_race, continued_race, Same::AnyWinner) > 1, "the seeds give only one order");
 }
 
 #[entrypoint]
-async fn both_at_once() -> u32 {
-    durably::select! {
-        one = plain(1) => one,
-        two = plain(2) => two,
+async fn race_of_equals() -> Vec<String> {
+    let chain = async |n| vec![work(n).await, work(9).await, work(9).await];
+    let mut log = durably::select! {
+        left = chain(1) => left,
+        right = chain(2) => right,
+    };
+    log.push(work(9).await);
+    log
+}
+
+#[test]
+fn equal_calls_inside_the_branches_of_a_race_are_not_taken_for_each_others() {
+    assert!(check(race_of_equals, race_of_equals, Same::AnyWinner) > 1, "the seeds give only one order");
+}
+
+#[entrypoint]
+async fn talking_branches() -> Vec<String> {
+    let (to_relay, mut from_source) = tokio::sync::mpsc::channel(1);
+    let (mut to_end, mut from_relay) = futures::channel::mpsc::channel(0);
+    let source = async move {
+        for n in 0..3 {
+            to_relay.send(work(n).await).await.unwrap();
+        }
+    };
+    let relay = async move {
+        while let Some(value) = from_source.recv().await {
+            to_end.send(value).await.unwrap();
+        }
+    };
+    let end = async move {
+        let mut log = Vec::new();
+        while let Some(value) = from_relay.next().await {
+            log.push(value);
+            log.push(work(9).await);
+        }
+        log
+    };
+    let beside = async { vec![work(9).await, work(9).await, work(9).await] };
+    let ((), (), mut log, beside) = join!(source, relay, end, beside);
+    log.extend(beside);
+    log
+}
+
+#[test]
+fn branches_that_talk_through_channels_replay_alike() {
+    assert!(check(talking_branches, talking_branches, Same::Pieces) > 1, "the seeds give only one order");
+}
+
+#[entrypoint]
+async fn busy_channels() -> Vec<String> {
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(3);
+    let (mut other_sender, mut other_receiver) = futures::channel::mpsc::channel(3);
+    let one = async move {
+        for n in 0..1000_u32 {
+            sender.send(n).await.unwrap();
+        }
+    };
+    let two = async move {
+        while let Some(n) = receiver.recv().await {
+            other_sender.send(n).await.unwrap();
+        }
+    };
+    let three = async move {
+        let mut sum = 0;
+        while let Some(n) = other_receiver.next().await {
+            sum += n;
+        }
+        sum
+    };
+    let first = work(1).await;
+    let ((), (), sum) = join!(one, two, three);
+    vec![first, work(sum).await]
+}
+
+#[test]
+fn a_thousand_messages_between_branches_are_no_foreign_wakes() {
+    check(busy_channels, busy_channels, Same::Exactly);
+}
+
+#[entrypoint]
+async fn in_a_window() -> Vec<String> {
+    let mut log: Vec<String> = stream::iter(0..7).map(work).buffer_unordered(3).collect().await;
+    log.extend(bounded(2, (0..5).map(work)).await);
+    log
+}
+
+#[test]
+fn a_window_over_many_calls_replays_alike() {
+    assert!(check(in_a_window, in_a_window, Same::Pieces) > 1, "the seeds give only one order");
+}
+
+#[entrypoint]
+async fn bounded_only(limit: usize) -> Vec<String> {
+    bounded(limit, [4, 4, 5, 5, 6].map(work)).await
+}
+
+#[test]
+fn bounded_gives_the_outputs_in_the_order_of_the_calls() {
+    for limit in [0, 1, 2, 100] {
+        check(bounded_only, || bounded_only(limit), Same::Exactly);
     }
 }
 
 #[task]
-async fn plain(n: u32) -> u32 {
-    n
+async fn look_up(table: HashMap<String, u32>) -> u32 {
+    durably::resource::<Lab>().ledger.note("look_up");
+    table.values().sum()
+}
+
+#[entrypoint]
+async fn tables(n: u32) -> u32 {
+    // Built anew each time: std's maps order their keys differently in each.
+    let table = || (0..n).map(|n| (format!("key {n}"), n)).collect();
+    look_up(table()).await + look_up(table()).await
 }
 
 #[test]
-fn the_earlier_branch_wins_where_both_are_ready() {
-    block_on(async {
-        let runtime = Runtime::builder().memory();
-        for name in 0..50 {
-            let outcome = runtime.thread(name.to_string()).unwrap().invoke(both_at_once()).await.unwrap();
-            assert_eq!(outcome.completed(), Some(1));
-        }
-    });
+fn equal_maps_that_are_built_anew_are_equal_arguments() {
+    let lab = Lab::default();
+    cut_after_every_record(
+        |builder| builder.resource(lab.clone()),
+        async |runtime| {
+            runtime.thread("t").unwrap().invoke(tables(40)).await.unwrap();
+            lab.ledger.clear();
+        },
+        async |runtime, cut| {
+            let thread = runtime.thread("t").unwrap();
+            let (kept, _) = recorded(&runtime).await;
+            let outcome = if cut == 0 { thread.invoke(tables(40)).await } else { thread.resume(tables).await };
+            assert_eq!(outcome.unwrap().completed(), Some(1560));
+            assert_eq!(lab.ledger.total() + kept.values().sum::<u32>(), 2);
+            lab.ledger.clear();
+        },
+    );
+}
+
+#[task(blocking)]
+fn crunch(n: u32) -> String {
+    let key = durably::idempotency_key().expect("a blocking body stands in a task too");
+    durably::resource::<Lab>().ledger.note(format!("crunch n={n}"));
+    format!("crunch{n}, attempt {}, {key}", durably::attempt())
+}
+
+#[entrypoint]
+async fn on_the_pool() -> Vec<String> {
+    let spawned = join_all((0..4).map(|n| work(n).spawn()));
+    let blocking = join_all((0..3).map(crunch));
+    let detached = work(8).detached();
+    let (mut log, more, last) = join!(spawned, blocking, detached);
+    log.extend(more);
+    log.push(last);
+    log
+}
+
+#[test]
+fn bodies_on_the_pool_give_their_values_to_their_calls() {
+    check(on_the_pool, on_the_pool, Same::Exactly);
+}
+
+/// Counts how often a call is polled.
+struct Counted<F>(F, Arc<AtomicUsize>);
+
+impl<F: Future + Unpin> Future for Counted<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+#[entrypoint]
+async fn wide(calls: u32) -> usize {
+    let polls = durably::resource::<Arc<AtomicUsize>>();
+    join_all((0..calls).map(|n| Counted(work(n), (*polls).clone()))).await.len()
+}
+
+#[test]
+fn a_live_fan_out_of_ten_thousand_polls_each_call_a_few_times() {
+    let polls = Arc::new(AtomicUsize::new(0));
+    let lab = Lab::default();
+    let commits = tests::commits_of(
+        |builder| builder.resource(polls.clone()).resource(lab.clone()),
+        async |runtime| {
+            let outcome = runtime.thread("t").unwrap().invoke(wide(10_000)).await.unwrap();
+            assert_eq!(outcome.completed(), Some(10_000));
+        },
+    );
+    // Each body pends up to eight times; then there is the poll that hands its outcome on.
+    let live = polls.swap(0, Ordering::Relaxed);
+    assert!(live <= 10_000 * 10, "{live} polls");
+    assert_eq!(lab.ledger.total(), 10_000);
+    let store = durably::checkpoint::MemoryCheckpointer::replay(&commits[..commits.len() - 1]).reopen();
+    let runtime = Runtime::builder().resource(polls.clone()).resource(lab.clone()).checkpointer(store);
+    let outcome = block_on(async { runtime.thread("t").unwrap().resume(wide).await.unwrap() });
+    assert_eq!(outcome.completed(), Some(10_000));
+    let replay = polls.load(Ordering::Relaxed);
+    assert!(replay <= 10_000 * 2, "{replay} polls");
+    assert_eq!(lab.ledger.total(), 10_000);
 }

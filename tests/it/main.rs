@@ -1,15 +1,26 @@
 //! The behaviours of durably, by topic, in one binary.
 #![allow(clippy::unwrap_used)]
 
-mod watch;
-
+mod again;
 mod basics;
+mod cancellation;
 mod combinators;
+mod crowds;
+mod detached;
 mod failure;
 mod faults;
 mod identity;
 mod interrupts;
+mod mend;
+mod names;
+mod nested;
+mod nondeterminism;
+mod panics;
+mod random_flows;
 mod recorded;
 mod replay;
 mod retries;
+mod tidy;
+mod unread;
 mod verbs;
+mod watch;

@@ -34,9 +34,9 @@ pub(super) fn expand(entrypoint: &Entrypoint) -> TokenStream {
     let input = lifetimes::tuple(params.iter().map(|param| param.ty.clone()).collect(), entrypoint.paren);
     let types = types(entrypoint);
     let place = place(ident.span());
-    let names = params.iter().map(|param| &param.name);
     let version = entrypoint.version.as_ref().map(|version| ours!(.version(#version)));
     let codec = codec::of_entrypoint(&entrypoint.output);
+    let recorded = recorded(entrypoint);
     let run = run(entrypoint);
     let inputs = params.iter().map(signature);
     let arguments = params.iter().map(|param| &param.ident);
@@ -59,14 +59,16 @@ pub(super) fn expand(entrypoint: &Entrypoint) -> TokenStream {
             type Input = #input;
             #types
             const SPEC: ::durably::__private::EntrypointSpec =
-                ::durably::__private::EntrypointSpec::new(#name, #place, &[#(#names),*])#version;
+                ::durably::__private::EntrypointSpec::new(#name, #place)#version;
             fn codec() -> ::durably::__private::OutputCodec<Self::Output> {
                 #codec
             }
+            #recorded
             #run
         }
 
         #(#kept)*
+        #[track_caller]
         #vis fn #ident(#(#inputs),*) -> ::durably::EntrypointCall<#definition> {
             ::durably::EntrypointCall::new((#(#arguments,)*))
         }
@@ -98,14 +100,30 @@ fn types(entrypoint: &Entrypoint) -> TokenStream {
     }
 }
 
+/// The input's parts by name, for the call's identity and for people.
+fn recorded(entrypoint: &Entrypoint) -> TokenStream {
+    let names = entrypoint.params.iter().map(|param| &param.name);
+    let idents: Vec<_> = entrypoint.params.iter().map(|param| &param.ident).collect();
+    let (input, taken) = match idents.is_empty() {
+        true => (ours!(_), ours!()),
+        false => (ours!(__input), ours!(let (#(#idents,)*) = __input;)),
+    };
+    ours! {
+        fn arguments(
+            #input: &Self::Input,
+        ) -> ::durably::__private::Result<::durably::__private::Arguments, ::durably::__private::ArgumentError> {
+            #taken
+            ::durably::__private::ArgumentsBuilder::new()#(.push(#names, #idents))*.finish()
+        }
+    }
+}
+
 /// The body, over the recorded input and what the last run saved.
 fn run(entrypoint: &Entrypoint) -> TokenStream {
     let Entrypoint { params, previous, output, last, ident, .. } = entrypoint;
     let pats = params.iter().map(|param| &param.pat);
-    let (input, taken) = match params.is_empty() {
-        true => (ours!(_), ours!()),
-        false => (ours!(__input), ours!(let (#(#pats,)*) = __input;)),
-    };
+    let (input, taken) =
+        if params.is_empty() { (ours!(_), ours!()) } else { (ours!(__input), ours!(let (#(#pats,)*) = __input;)) };
     let saved = previous.as_ref().map(|previous| {
         let saved = &previous.saved;
         ours!(let __saved = ::durably::__private::previous::<#saved>(&__previous)?;)

@@ -31,10 +31,8 @@ pub(super) fn expand(task: &Task) -> TokenStream {
     let head = ours!(#vis fn #ident #generics (#(#inputs),*) -> ::durably::TaskCall<#lifetime, #ty> #where_clause);
     let Some(body) = &task.body else { return ours!(#(#attrs)* #head;) };
 
-    let track_caller = match attrs.iter().any(|attr| attr.path().is_ident("track_caller")) {
-        true => ours!(),
-        false => ours!(#[track_caller]),
-    };
+    let track_caller =
+        if attrs.iter().any(|attr| attr.path().is_ident("track_caller")) { ours!() } else { ours!(#[track_caller]) };
     let name = &task.name;
     let place = place(ident.span());
     let limit = task.timeout.as_ref().map(|(_, limit)| duration(*limit)).map(|limit| ours!(.timeout(#limit)));
@@ -113,9 +111,10 @@ fn nameable(param: &Param) -> bool {
 fn run(task: &Task, body: &TokenStream) -> TokenStream {
     // Not marked as ours: a future that is not `Send` is then told at the task's name.
     let span = task.ident.span();
-    let job = match task.blocking {
-        true => quote_spanned!(span=> move || { #body }),
-        false => quote_spanned!(span=> async move { #body }),
+    let job = if task.blocking {
+        quote_spanned!(span=> move || { #body })
+    } else {
+        quote_spanned!(span=> async move { #body })
     };
     let again = task.params.iter().map(|param| {
         let Param { cfgs, ident, ty, .. } = param;
@@ -150,9 +149,9 @@ fn policy(retry: &RetryArgs, ty: &TokenStream) -> TokenStream {
         jitter.as_ref().map(|jitter| ours!(.jitter(#jitter))),
     ];
     let settings = settings.iter().flatten();
-    let applies = match retry_on {
-        Some(path) => quote_spanned!(path.span()=> ::durably::__private::retry_on::<#ty>(#path)),
-        None => ours!(::durably::__private::None),
-    };
+    let applies = retry_on.as_ref().map_or_else(
+        || ours!(::durably::__private::None),
+        |path| quote_spanned!(path.span()=> ::durably::__private::retry_on::<#ty>(#path)),
+    );
     ours!(.retry(::durably::__private::RetryPolicy::new() #(#settings)*, #applies))
 }

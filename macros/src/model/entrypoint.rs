@@ -1,7 +1,5 @@
 //! An entrypoint.
 
-use std::collections::BTreeSet;
-
 use proc_macro2::{Group, Span};
 use quote::ToTokens;
 use syn::{Attribute, FnArg, Ident, LitInt, LitStr, PatType, Type, Visibility, ext::IdentExt};
@@ -96,7 +94,7 @@ impl Entrypoint {
             diag.at(&sig.ident, "an entrypoint needs a body");
             return None;
         };
-        lint::entrypoint(body, &args.allow.unwrap_or_else(BTreeSet::new), diag);
+        lint::entrypoint(body, &args.allow.unwrap_or_default(), diag);
         let last = last(&output);
         if matches!(last, Some(None)) {
             diag.at(&output.ty, "`Final` has two types: `Final<Value, Saved>`");
@@ -170,10 +168,10 @@ fn instead(reference: &syn::TypeReference) -> String {
 #[allow(clippy::option_option)]
 fn last(output: &Output) -> Option<Option<Last>> {
     let place = match &output.form {
-        Form::Plain => Some(output.ty.clone()),
-        Form::Result { value, .. } => value.clone(),
+        Form::Plain => Some(&output.ty),
+        Form::Result { value, .. } => value.as_deref(),
     };
-    let mut types = named(&place?, "Final")?;
+    let mut types = named(place?, "Final")?;
     Some(match (types.next(), types.next()) {
         (Some(value), Some(save)) => Some(Last { value, save }),
         _ => None,

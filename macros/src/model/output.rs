@@ -25,9 +25,9 @@ pub(crate) enum Form {
     /// A `Result`, through whatever alias of that name.
     Result {
         /// Its first type, as written.
-        value: Option<Type>,
+        value: Option<Box<Type>>,
         /// Its second type, as written.
-        error: Option<Type>,
+        error: Option<Box<Type>>,
     },
 }
 
@@ -43,8 +43,8 @@ impl Output {
         };
         let form = match named(&ty, "Result") {
             Some(mut types) => {
-                let value = types.next();
-                Form::Result { value, error: types.next() }
+                let value = types.next().map(Box::new);
+                Form::Result { value, error: types.next().map(Box::new) }
             }
             None => Form::Plain,
         };

@@ -128,9 +128,10 @@ fn asyncness(func: &Func, blocking: Option<&Ident>, diag: &mut Diag) {
 /// What the call is known by; `self` never is a part of it.
 fn identity(args: &TaskArgs, params: &[Param], has_self: bool, diag: &mut Diag) -> Identity {
     let names: Vec<&str> = params.iter().map(|param| &*param.name).collect();
-    let list = match names.is_empty() {
-        true => "it has none".to_owned(),
-        false => format!("its parameters are `{}`", names.join("`, `")),
+    let list = if names.is_empty() {
+        "it has none".to_owned()
+    } else {
+        format!("its parameters are `{}`", names.join("`, `"))
     };
     if let (Some(_), Some((skip, _))) = (&args.skip_all, &args.skip) {
         diag.here(skip.span(), "`skip_all` leaves out all arguments already; keep one of the two");
@@ -250,11 +251,7 @@ fn outlive(func: &Func, params: &mut [Param]) -> (Generics, Option<Receiver>) {
     let mut outliving: Vec<WherePredicate> = Vec::new();
     if let Some(receiver) = &mut receiver {
         match &mut receiver.kind {
-            ReceiverKind::Reference(and, lifetime, _) => {
-                if lifetime.as_ref().is_none_or(|lifetime| lifetime.ident == "_") {
-                    *lifetime = Some(lifetimes::call(and.span));
-                }
-            }
+            ReceiverKind::Reference(and, lifetime, _) => lifetimes::name_borrow(lifetime, and.span),
             ReceiverKind::Typed(_, ty) => lifetimes::name_elided(ty, &mut fresh),
             _ => {}
         }

@@ -29,6 +29,8 @@ struct Table {
 
 struct Held {
     epoch: u64,
+    /// Whether it was given back and waits for what was queued under it.
+    leaving: bool,
     /// There once somebody waits.
     freed: Option<Arc<Notify>>,
 }
@@ -38,11 +40,14 @@ impl Leases {
         Self(Mutex::new(Table { generation, last: 0, held: HashMap::new() }))
     }
 
-    /// As [`Checkpointer::acquire`](super::Checkpointer::acquire).
-    pub(crate) fn acquire(&self, thread: &ThreadId) -> Result<Lease, CheckpointError> {
+    /// As [`Checkpointer::acquire`](super::Checkpointer::acquire); `None`: the thread is free as soon as what was queued
+    /// under a lease that was given back is done.
+    pub(crate) fn acquire(&self, thread: &ThreadId) -> Result<Option<Lease>, CheckpointError> {
         let mut table = lock(&self.0);
-        if table.held.contains_key(thread) {
-            return Err(CheckpointError::Busy { thread: thread.clone() });
+        match table.held.get(thread) {
+            Some(Held { leaving: true, .. }) => return Ok(None),
+            Some(Held { leaving: false, .. }) => return Err(CheckpointError::Busy { thread: thread.clone() }),
+            None => {}
         }
         let last = table.last.checked_add(1).ok_or_else(|| CheckpointError::Other {
             doing: format!("leasing thread {thread}"),
@@ -50,8 +55,8 @@ impl Leases {
         })?;
         table.last = last;
         let epoch = (u64::from(table.generation) << 32) | u64::from(last);
-        table.held.insert(thread.clone(), Held { epoch, freed: None });
-        Ok(Lease { thread: thread.clone(), epoch })
+        table.held.insert(thread.clone(), Held { epoch, leaving: false, freed: None });
+        Ok(Some(Lease { thread: thread.clone(), epoch }))
     }
 
     /// As [`Checkpointer::release`](super::Checkpointer::release).
@@ -64,6 +69,21 @@ impl Leases {
         }
     }
 
+    /// The lease is given back as soon as what was queued under it is done: nothing more may be queued. Whether it was
+    /// held; then [`release`](Self::release) is to follow.
+    #[cfg(feature = "sled")]
+    pub(crate) fn leave(&self, lease: &Lease) -> bool {
+        let mut table = lock(&self.0);
+        let held = table.held.get_mut(&lease.thread).filter(|held| held.epoch == lease.epoch && !held.leaving);
+        held.map(|held| held.leaving = true).is_some()
+    }
+
+    /// Whether this epoch's lease was given back, so that nothing more may be queued under it.
+    #[cfg(feature = "sled")]
+    pub(crate) fn has_left(&self, thread: &ThreadId, epoch: u64) -> bool {
+        lock(&self.0).held.get(thread).is_some_and(|held| held.epoch == epoch && held.leaving)
+    }
+
     /// Whether this epoch may write.
     pub(crate) fn check(&self, thread: &ThreadId, epoch: u64) -> Result<(), CheckpointError> {
         let current = lock(&self.0).held.get(thread).map(|held| held.epoch);
@@ -74,7 +94,7 @@ impl Leases {
     }
 
     pub(crate) fn is_leased(&self, thread: &ThreadId) -> bool {
-        lock(&self.0).held.contains_key(thread)
+        lock(&self.0).held.get(thread).is_some_and(|held| !held.leaving)
     }
 
     /// Returns once the thread is free.

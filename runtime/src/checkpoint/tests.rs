@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{BoxFuture, Checkpointer, MemoryCheckpointer};
+use super::{
+    BoxFuture, Change, CheckpointError, Checkpointer, Commit, Key, Lease, MemoryCheckpointer, Rows, ThreadPage,
+    ThreadQuery, Ticket,
+};
+use crate::ThreadId;
 use crate::testing::conformance::{Backend, checks, conformance};
 
 /// Finds the handle's store again: the suite gives back only what it was given.
@@ -82,4 +86,106 @@ fn checks_have_names_of_their_own() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), checks().len());
+}
+
+type Alter = fn(Commit) -> Commit;
+
+/// A backend that does something else with commits than it was asked to.
+#[derive(Debug)]
+struct Altered(MemoryCheckpointer, Alter);
+
+impl Checkpointer for Altered {
+    fn name(&self) -> &'static str {
+        "altered"
+    }
+
+    fn acquire(&self, thread: &ThreadId) -> BoxFuture<'_, Result<Lease, CheckpointError>> {
+        self.0.acquire(thread)
+    }
+
+    fn release(&self, lease: &Lease) {
+        self.0.release(lease);
+    }
+
+    fn released(&self, thread: &ThreadId) -> BoxFuture<'_, ()> {
+        self.0.released(thread)
+    }
+
+    fn is_leased(&self, thread: &ThreadId) -> bool {
+        self.0.is_leased(thread)
+    }
+
+    fn commit(&self, commit: Commit) -> Ticket {
+        self.0.commit((self.1)(commit))
+    }
+
+    fn get(&self, thread: &ThreadId, key: Key) -> BoxFuture<'_, Result<Option<Vec<u8>>, CheckpointError>> {
+        self.0.get(thread, key)
+    }
+
+    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
+        self.0.scan(thread, first, last)
+    }
+
+    fn threads(&self, query: ThreadQuery) -> BoxFuture<'_, Result<ThreadPage, CheckpointError>> {
+        self.0.threads(query)
+    }
+
+    fn delete_thread(&self, thread: &ThreadId) -> BoxFuture<'_, Result<bool, CheckpointError>> {
+        self.0.delete_thread(thread)
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), CheckpointError>> {
+        self.0.close()
+    }
+}
+
+struct Altering(Alter);
+
+impl Backend for Altering {
+    fn open(&self) -> BoxFuture<'_, Arc<dyn Checkpointer>> {
+        let store = Altered(MemoryCheckpointer::new(), self.0);
+        Box::pin(async { Arc::new(store) as _ })
+    }
+
+    /// Forgets everything.
+    fn reopen(&self, store: Arc<dyn Checkpointer>) -> BoxFuture<'_, Option<Arc<dyn Checkpointer>>> {
+        drop(store);
+        Box::pin(async { Some(self.open().await) })
+    }
+}
+
+#[tokio::test]
+async fn the_suite_sees_what_a_backend_does_wrong() {
+    fn without(commit: Commit, wanted: fn(&Change) -> bool) -> Commit {
+        Commit { changes: commit.changes.into_iter().filter(wanted).collect(), ..commit }
+    }
+    let wrongs: [(Alter, &str); 7] = [
+        (|commit| commit, "commits_survive_a_restart"),
+        (|commit| Commit { expect: Vec::new(), ..commit }, "a_refused_commit_changes_nothing"),
+        (|commit| without(commit, |change| !matches!(change, Change::List(_))), "lists_are_ordered_by_class_and_time"),
+        (|commit| without(commit, |change| !matches!(change, Change::Remove(_))), "changes_are_applied_in_order"),
+        (
+            |commit| without(commit, |change| !matches!(change, Change::RemoveRange(..))),
+            "a_range_is_removed_with_both_ends",
+        ),
+        (
+            |mut commit| {
+                commit.changes.truncate(2000);
+                commit
+            },
+            "a_large_commit_is_seen_whole_or_not_at_all",
+        ),
+        (
+            |commit| {
+                let folded = commit.thread.as_str().to_lowercase();
+                Commit { thread: ThreadId::new(folded).unwrap_or(commit.thread.clone()), ..commit }
+            },
+            "hostile_ids_are_threads_of_their_own",
+        ),
+    ];
+    for (wrong, check) in wrongs {
+        let Err(violations) = conformance(&Altering(wrong)).await else { panic!("nothing was seen of {check}") };
+        assert!(violations.0.iter().any(|broken| broken.check == check), "{check} is not in {violations}");
+    }
 }

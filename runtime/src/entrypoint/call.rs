@@ -56,8 +56,10 @@ impl<D: Definition> EntrypointCall<D> {
 pub(crate) fn record_input<D: Definition>(input: &D::Input) -> Result<(Payload, Arguments), RunError> {
     let what = || format!("the input of entrypoint {:?}", D::SPEC.name);
     let payload = Payload::encode(input).map_err(|source| RunError::Value { what: what(), source })?;
-    let mut arguments = Arguments::new();
-    arguments.push("input", input).map_err(|source| RunError::Value { what: what(), source })?;
+    let arguments = D::arguments(input).map_err(|error| {
+        let what = format!("{}, parameter {:?}", what(), error.parameter);
+        RunError::Value { what, source: error.error }
+    })?;
     Ok((payload, arguments))
 }
 
@@ -106,7 +108,7 @@ pub fn continue_as_new<D: Definition, T>(call: EntrypointCall<D>) -> impl Future
 /// The nested entrypoint's work: drive it, and record what it returns.
 fn nested<D: Definition>(run: Arc<Run>, slot: Slot, input: D::Input) -> Work<'static> {
     Box::pin(async move {
-        run.begin_attempt(slot);
+        run.begin_attempt(slot).await;
         let Some(place) = run.enter_nested(slot) else { return };
         let body = match D::run(input, Previous::default()) {
             Ok(body) => body,
@@ -126,7 +128,7 @@ fn nested<D: Definition>(run: Arc<Run>, slot: Slot, input: D::Input) -> Work<'st
         match recorded {
             Ok(recorded) => run.finish(slot, recorded, 0),
             Err(source) => {
-                run.fail(RunError::Value { what: format!("the output of entrypoint {:?}", D::SPEC.name), source })
+                run.fail(RunError::Value { what: format!("the output of entrypoint {:?}", D::SPEC.name), source });
             }
         }
     })

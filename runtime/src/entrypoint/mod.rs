@@ -1,18 +1,20 @@
 //! What an annotated entrypoint is to the runtime: a definition at the level of types, and a call that is a value.
 
 mod call;
+mod codec;
 mod function;
 
 pub(crate) use call::record_input;
 pub use call::{EntrypointCall, continue_as_new};
+pub use codec::{entrypoint_codec, entrypoint_plain_codec};
 pub use function::EntrypointFn;
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     checkpoint::BoxFuture,
-    output::{Journaled, OutputCodec},
-    value::{Payload, ValueError},
+    output::{ArgumentError, Journaled, OutputCodec},
+    value::{Arguments, Payload, ValueError},
 };
 
 /// What `#[entrypoint]` says of a function.
@@ -21,21 +23,13 @@ pub struct EntrypointSpec {
     pub(crate) name: &'static str,
     pub(crate) version: u32,
     pub(crate) definition: crate::journal::Definition,
-    /// The names of its recorded parameters, in order.
-    pub(crate) parameters: &'static [&'static str],
 }
 
 impl EntrypointSpec {
     /// An entrypoint of this name, defined here; its version is 1.
     #[must_use]
-    pub const fn new(
-        name: &'static str,
-        module: &'static str,
-        file: &'static str,
-        line: u32,
-        parameters: &'static [&'static str],
-    ) -> Self {
-        Self { name, version: 1, definition: crate::journal::Definition { module, file, line }, parameters }
+    pub const fn new(name: &'static str, module: &'static str, file: &'static str, line: u32) -> Self {
+        Self { name, version: 1, definition: crate::journal::Definition { module, file, line } }
     }
 
     /// Sets the version that is recorded with each run.
@@ -58,6 +52,12 @@ pub trait Definition: Send + Sync + 'static {
     const SPEC: EntrypointSpec;
     /// How its output is recorded.
     fn codec() -> OutputCodec<Self::Output>;
+    /// The parameters by name, for a nested call's identity and for people.
+    ///
+    /// # Errors
+    ///
+    /// [`ArgumentError`] if one cannot be recorded.
+    fn arguments(input: &Self::Input) -> Result<Arguments, ArgumentError>;
     /// The user's body.
     ///
     /// # Errors

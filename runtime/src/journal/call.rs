@@ -144,10 +144,7 @@ impl Call {
 
     /// The scope of the calls made in its body, in the current attempt.
     pub(super) fn body_scope(&self, slot: Slot, order: Order) -> Scope {
-        // The base is a digest already; the ordinal keeps equal calls apart, and the turn keeps a scope from equalling
-        // the base of a call.
-        let id = self.id.base.rotate_left(64).wrapping_add(u128::from(self.id.ordinal) + 1);
-        Scope { id: ScopeId(id), order, owner: Some((slot, self.attempts)) }
+        Scope { id: body_scope_id(self.id), order, owner: Some((slot, self.attempts)) }
     }
 }
 
@@ -161,6 +158,13 @@ pub(super) fn base(scope: ScopeId, kind: CallKind, name: &str, digest: &[u8; 32]
             .chain_update(digest)
             .chain_update(name),
     )
+}
+
+/// The scope of the calls made in a call's body.
+pub(super) fn body_scope_id(call: CallId) -> ScopeId {
+    // The base is a digest already; the ordinal keeps equal calls apart, and the turn keeps a scope from equalling the
+    // base of a call.
+    ScopeId(call.base.rotate_left(64).wrapping_add(u128::from(call.ordinal) + 1))
 }
 
 /// The scope of a branch.

@@ -62,7 +62,7 @@ struct FrameState {
     waiting: Vec<Slot>,
     /// What it was released so far, kept where the entrypoint may be entered anew in this process: in a task's body.
     history: Option<Vec<Step>>,
-    /// Whether its future was dropped before it ended.
+    /// Whether its future is gone.
     abandoned: bool,
 }
 
@@ -80,8 +80,10 @@ enum Step {
 struct ScopeState {
     ordinals: HashMap<u128, u32, ByDigest>,
     branches: HashMap<String, u32>,
-    /// Failures released after which no call was claimed: those the code has not got past.
+    /// Failures taken after which no call was claimed: those the code has not got past.
     unpassed: Vec<CallId>,
+    /// Recorded failures that the code has not taken.
+    unseen: HashSet<CallId, ByDigest>,
     /// Scopes that stand within, through a branch, and calls whose bodies were begun here.
     within: Vec<ScopeId>,
 }
@@ -180,7 +182,12 @@ impl Journal {
     fn take_in(&mut self, seq: Seq, record: Record) -> Result<(), BrokenJournal> {
         match record {
             Record::Outcome(Outcome { call, recorded, attempts, .. }) => {
-                let id = call.id;
+                let (id, scope) = (call.id, call.scope);
+                match *recorded {
+                    Recorded::Failure(_) => drop(self.scopes.entry(scope).or_default().unseen.insert(id)),
+                    // The calls within are covered by this outcome.
+                    Recorded::Value(_) => drop(self.scopes.remove(&call::body_scope_id(id))),
+                }
                 let loaded = self.loaded_call(call);
                 if self.loaded[loaded as usize].outcome.replace((recorded, attempts)).is_some() {
                     return Err(BrokenJournal { seq, detail: format!("call {id} has two outcomes") });
@@ -197,7 +204,8 @@ impl Journal {
             Record::Wait(Wait { call, what, .. }) => {
                 let loaded = self.loaded_call(call);
                 if !matches!(what, Waited::Refused { .. }) {
-                    self.loaded[loaded as usize].wait = Some(what);
+                    // A question that was withdrawn is not open: it is asked anew if the code gets to wait for it again.
+                    self.loaded[loaded as usize].wait = Some(what).filter(|what| *what != Waited::Withdrawn);
                 }
                 self.order_step(loaded, seq, RecordedStep::Wait);
             }
@@ -234,6 +242,9 @@ impl Journal {
             if let Some(&loaded) = self.loaded_calls.get(call) {
                 let entry = &mut self.loaded[loaded as usize];
                 (entry.outcome, entry.attempts, entry.next_ms) = (None, 0, 0);
+                if let Some(state) = self.scopes.get_mut(&entry.info.scope) {
+                    state.unseen.remove(call);
+                }
                 voided.insert(loaded);
                 frames.extend(entry.info.frame);
             }
@@ -307,11 +318,18 @@ impl Journal {
         Scope { id, ..*scope }
     }
 
+    /// A branch is over: what it has not got past is now what the code around it has not got past.
+    pub(crate) fn leave_branch(&mut self, parent: &Scope, branch: &Scope) {
+        let Some(state) = self.scopes.get_mut(&branch.id) else { return };
+        let unpassed = std::mem::take(&mut state.unpassed);
+        if let Some(state) = self.scopes.get_mut(&parent.id) {
+            state.unpassed.extend(unpassed);
+        }
+    }
+
     /// Claims a call: fixes its identity, and finds what the journal has of it.
     pub(crate) fn claim(&mut self, scope: &Scope, new: NewCall) -> Result<Slot, ClaimError> {
-        if let Some((owner, attempt)) = scope.owner
-            && !self.is_current(owner, attempt)
-        {
+        if !self.is_current(scope) {
             return Err(ClaimError::Stale);
         }
         self.check_definition(&new)?;
@@ -350,11 +368,11 @@ impl Journal {
             call.replayed = entry.outcome.is_some();
             recorded = entry.outcome.as_ref().map(|(recorded, _)| recorded.clone());
         }
+        if matches!(recorded.as_deref(), Some(Recorded::Failure(_))) {
+            state.unseen.insert(id);
+        }
         let waits = match (scope.order, &recorded) {
             (Order::AtOnce, Some(recorded)) => {
-                if matches!(**recorded, Recorded::Failure(_)) {
-                    state.unpassed.push(id);
-                }
                 call.stage = Stage::Released(recorded.clone());
                 None
             }
@@ -381,9 +399,22 @@ impl Journal {
         Ok(slot)
     }
 
-    /// Whether this attempt of a body is the one that runs.
-    fn is_current(&self, owner: Slot, attempt: u32) -> bool {
-        self.calls.get(owner).is_some_and(|call| call.attempts == attempt && matches!(call.stage, Stage::Working))
+    /// Whether the attempts of all bodies that this scope stands in are the ones that run.
+    fn is_current(&self, scope: &Scope) -> bool {
+        let mut scope = *scope;
+        while let Some((owner, attempt)) = scope.owner {
+            match self.calls.get(owner) {
+                Some(call) if call.attempts == attempt && matches!(call.stage, Stage::Working) => scope = call.scope,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// The calls whose bodies this scope stands in, the innermost first.
+    pub(crate) fn owners(&self, scope: &Scope) -> Vec<Slot> {
+        let next = |owner: Option<(Slot, u32)>| owner.map(|(owner, _)| owner);
+        std::iter::successors(next(scope.owner), |slot| next(self.calls.get(*slot)?.scope.owner)).collect()
     }
 
     fn check_definition(&mut self, new: &NewCall) -> Result<(), ClaimError> {
@@ -425,11 +456,20 @@ impl Journal {
         attempts
     }
 
-    /// Takes the released outcome.
+    /// Takes the released outcome. A failure counts from here on as one that the code has not got past: not from its
+    /// release, since code may go on for a while before it looks.
     pub(crate) fn take(&mut self, slot: Slot) -> Option<Arc<Recorded>> {
         let call = self.calls.get_mut(slot)?;
         match std::mem::replace(&mut call.stage, Stage::Taken) {
-            Stage::Released(recorded) => Some(recorded),
+            Stage::Released(recorded) => {
+                let (id, scope) = (call.id, call.scope);
+                if matches!(*recorded, Recorded::Failure(_)) && self.is_current(&scope) {
+                    let state = self.scopes.entry(scope.id).or_default();
+                    state.unseen.remove(&id);
+                    state.unpassed.push(id);
+                }
+                Some(recorded)
+            }
             stage => {
                 call.stage = stage;
                 None
@@ -454,6 +494,7 @@ impl Journal {
     fn restart_scope(&mut self, scope: ScopeId) -> Vec<CallId> {
         let Some(state) = self.scopes.remove(&scope) else { return Vec::new() };
         let mut unpassed = state.unpassed;
+        unpassed.extend(state.unseen);
         for within in state.within {
             unpassed.extend(self.restart_scope(within));
         }
@@ -467,7 +508,8 @@ impl Journal {
         }
         let (then, at_once) = match what {
             Waited::Answer { .. } => (Then::Opened, true),
-            Waited::Until { .. } | Waited::Refused { .. } => (Then::Nothing, true),
+            Waited::Refused { .. } | Waited::Withdrawn => (Then::Nothing, true),
+            Waited::Until { .. } => (Then::Nothing, false),
         };
         let record = Record::Wait(Wait { call: self.info(slot), what, at_ms });
         self.append(record, then, at_once);
@@ -476,9 +518,7 @@ impl Journal {
     /// Notes what a body left. A call that is gone leaves nothing, unless it was detached.
     pub(crate) fn finish(&mut self, slot: Slot, recorded: Recorded, at_ms: u64, took_ms: u32) {
         let Some(call) = self.calls.get(slot) else { return };
-        if let Some((owner, attempt)) = call.scope.owner
-            && !self.is_current(owner, attempt)
-        {
+        if !self.is_current(&call.scope) {
             // A detached call that outlived the attempt it was made in.
             self.calls.remove(slot);
             return;
@@ -491,11 +531,10 @@ impl Journal {
         let info = self.info(slot);
         let recorded = Arc::new(recorded);
         let inner = self.calls.get(slot).map(|call| call.body_scope(slot, Order::AtOnce).id);
-        if matches!(*recorded, Recorded::Value(_))
-            && let Some(inner) = inner
-        {
+        match *recorded {
+            Recorded::Failure(_) => drop(self.scopes.entry(info.scope).or_default().unseen.insert(info.id)),
             // The calls within are covered by this outcome.
-            self.restart_scope(inner);
+            Recorded::Value(_) => drop(inner.map(|inner| self.restart_scope(inner))),
         }
         let then = match order {
             Order::Released(frame) => Then::Queue(frame, slot, recorded.clone()),
@@ -562,12 +601,8 @@ impl Journal {
             Then::HandOn(slot, recorded) => {
                 let call = self.calls.get_mut(slot)?;
                 call.in_flight = false;
-                let (id, scope) = (call.id, call.scope.id);
                 call.stage = Stage::Released(recorded.clone());
                 let dropped = call.dropped;
-                if matches!(*recorded, Recorded::Failure(_)) {
-                    self.scopes.entry(scope).or_default().unpassed.push(id);
-                }
                 self.remember(slot, recorded);
                 if dropped {
                     self.calls.remove(slot);
@@ -607,7 +642,7 @@ impl Journal {
                 &Step::Loaded { loaded, seq, step, voided } => {
                     let entry = &self.loaded[loaded as usize];
                     if !voided && !entry.claimed {
-                        return Next::Diverged(self.diverged(frame, seq, loaded, step, false));
+                        return Next::Diverged(Box::new(self.diverged(frame, seq, loaded, step, false)));
                     }
                     let passed = state.queue.pop_front();
                     state.replaying -= 1;
@@ -644,10 +679,6 @@ impl Journal {
             return false;
         }
         call.stage = Stage::Released(recorded.clone());
-        if matches!(**recorded, Recorded::Failure(_)) {
-            let (id, scope) = (call.id, call.scope.id);
-            self.scopes.entry(scope).or_default().unpassed.push(id);
-        }
         true
     }
 
@@ -664,8 +695,9 @@ impl Journal {
         ready
     }
 
-    /// Ends an entrypoint: what is left must belong to calls that were made.
-    pub(crate) fn leave(&mut self, frame: Frame) -> Result<(), Box<Nondeterminism>> {
+    /// Ends an entrypoint: what is left must belong to calls that were made. The calls whose bodies may start now, though
+    /// their code is gone.
+    pub(crate) fn leave(&mut self, frame: Frame) -> Result<Vec<Slot>, Box<Nondeterminism>> {
         let left = self.frames[frame.0 as usize].queue.iter().find_map(|step| match *step {
             Step::Loaded { loaded, seq, step, voided: false } if !self.loaded[loaded as usize].claimed => {
                 Some((seq, loaded, step))
@@ -673,13 +705,17 @@ impl Journal {
             _ => None,
         });
         match left {
-            Some((seq, loaded, step)) => Err(self.diverged(frame, seq, loaded, step, true)),
-            None => Ok(()),
+            Some((seq, loaded, step)) => Err(Box::new(self.diverged(frame, seq, loaded, step, true))),
+            None => {
+                let ready = self.go_live(frame);
+                // It may have failed, and be made again by the body that it stands in.
+                self.abandon(frame);
+                Ok(ready)
+            }
         }
     }
 
-    /// Leaves an entrypoint that did not end. If the body it stands in may start again, so may it: what it was given
-    /// becomes its journal.
+    /// Leaves an entrypoint. If the body it stands in may start again, so may it: what it was given becomes its journal.
     pub(crate) fn abandon(&mut self, frame: Frame) {
         let state = &mut self.frames[frame.0 as usize];
         state.abandoned = true;
@@ -701,7 +737,7 @@ impl Journal {
         self.loaded_frames.insert(scope, steps.into());
     }
 
-    fn diverged(&self, frame: Frame, seq: Seq, loaded: u32, step: RecordedStep, ended: bool) -> Box<Nondeterminism> {
+    fn diverged(&self, frame: Frame, seq: Seq, loaded: u32, step: RecordedStep, ended: bool) -> Nondeterminism {
         let state = &self.frames[frame.0 as usize];
         // Also those that the journal has further on: the order may have changed.
         let early = state.queue.iter().filter_map(|step| match step {
@@ -713,7 +749,7 @@ impl Journal {
         let calls = made.into_iter().filter_map(|slot| self.calls.get(slot));
         let found = calls.map(|call| CallSketch::from(&call.info(None))).collect();
         let expected = CallSketch::from(&self.loaded[loaded as usize].info);
-        Box::new(Nondeterminism { seq, expected, step, found, ended })
+        Nondeterminism { seq, expected, step, found, ended }
     }
 
     /// The call's future is gone. `detached`: its body goes on all the same, and is recorded.
@@ -731,9 +767,10 @@ impl Journal {
         }
     }
 
-    /// The failures that the run did not get past: opened again when it is resumed.
+    /// The failures that the run did not get past, or not even to: opened again when it is resumed.
     pub(crate) fn unpassed(&self) -> Vec<CallId> {
-        let mut open: Vec<CallId> = self.scopes.values().flat_map(|scope| scope.unpassed.iter().copied()).collect();
+        let failures = |scope: &ScopeState| scope.unpassed.iter().chain(&scope.unseen).copied().collect::<Vec<_>>();
+        let mut open: Vec<CallId> = self.scopes.values().flat_map(failures).collect();
         open.sort_unstable();
         open.dedup();
         open

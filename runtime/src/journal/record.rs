@@ -150,6 +150,8 @@ pub(crate) enum Waited {
         /// Why.
         reason: String,
     },
+    /// Nothing any more: the code dropped its question, as a race's loser.
+    Withdrawn,
 }
 
 /// A failed run goes on.

@@ -6,10 +6,7 @@ use super::{
     Failure, Journaled, Recorded, TaskError, TaskErrorKind,
     probe::{Form, Messages, Origin},
 };
-use crate::{
-    entrypoint::Definition,
-    value::{Payload, ValueError},
-};
+use crate::value::{Payload, ValueError};
 
 /// How one output type is recorded and read. Chosen by the macro at the user's type.
 #[derive(Debug)]
@@ -20,8 +17,6 @@ pub struct OutputCodec<T> {
     pub(crate) decode: fn(&Recorded, &str) -> Result<T, ValueError>,
     /// Makes an output of a failure that the body did not return itself (a timeout), where the type can hold one.
     pub(crate) from_error: Option<fn(TaskError) -> T>,
-    /// Whether the output is an `Err`.
-    pub(crate) is_failure: fn(&T) -> bool,
 }
 
 impl<T> Clone for OutputCodec<T> {
@@ -52,28 +47,8 @@ where
     result::<A, E, M, O, F>()
 }
 
-/// For an entrypoint's output that is no `Result`; its definition says already that it can be recorded.
-#[must_use]
-pub fn entrypoint_plain_codec<D>() -> OutputCodec<D::Value>
-where
-    D: Definition<Output = <D as Definition>::Value>,
-{
-    plain()
-}
-
-/// For an entrypoint's `Result`; its definition says already that the value in it can be recorded.
-#[must_use]
-pub fn entrypoint_codec<D, E, M, O, F>(_: M, _: O, _: F) -> OutputCodec<D::Output>
-where
-    D: Definition<Output = Result<<D as Definition>::Value, E>>,
-    M: Messages<E>,
-    O: Origin<E>,
-    F: Form<E>,
-{
-    result::<D::Value, E, M, O, F>()
-}
-
-fn plain<T: Serialize + DeserializeOwned>() -> OutputCodec<T> {
+/// For an output whose bounds were met where it was written.
+pub(crate) fn plain<T: Serialize + DeserializeOwned>() -> OutputCodec<T> {
     OutputCodec {
         encode: |output| Payload::encode(output).map(Recorded::Value),
         decode: |recorded, task| match recorded {
@@ -83,11 +58,11 @@ fn plain<T: Serialize + DeserializeOwned>() -> OutputCodec<T> {
             ))),
         },
         from_error: None,
-        is_failure: |_| false,
     }
 }
 
-fn result<A, E, M, O, F>() -> OutputCodec<Result<A, E>>
+/// For a `Result` whose bounds were met where it was written.
+pub(crate) fn result<A, E, M, O, F>() -> OutputCodec<Result<A, E>>
 where
     A: Serialize + DeserializeOwned,
     M: Messages<E>,
@@ -104,7 +79,6 @@ where
             Recorded::Failure(failure) => read::<E, O, F>(failure, task).map(Err),
         },
         from_error: O::MAKE.is_some().then_some(|error| Err(O::make(error))),
-        is_failure: Result::is_err,
     }
 }
 

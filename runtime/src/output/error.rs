@@ -81,6 +81,7 @@ impl fmt::Display for TaskError {
     }
 }
 
+#[expect(clippy::missing_fields_in_debug, reason = "the messages are those of `error`")]
 impl fmt::Debug for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let messages: Vec<&str> = self.messages().collect();

@@ -9,13 +9,16 @@ mod codec;
 mod error;
 pub mod probe;
 mod result;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+pub(crate) use self::codec::{plain, result as result_of};
 pub use self::{
     arguments::{ArgumentError, ArgumentsBuilder},
     bounds::{Journaled, RetriedArgument, TaskArgument, TaskFailure, TimeoutFailure},
-    codec::{OutputCodec, entrypoint_codec, entrypoint_plain_codec, plain_codec, result_codec},
+    codec::{OutputCodec, plain_codec, result_codec},
     error::{TaskError, TaskErrorKind},
     result::ResultType,
 };
@@ -23,7 +26,7 @@ use crate::value::{Payload, ValueError};
 
 /// What a finished body left: what the journal keeps and what is handed on from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Recorded {
+pub(crate) enum Recorded {
     /// A value; for a `Result`, what stood in its `Ok`.
     Value(Payload),
     /// What stood in an `Err`.

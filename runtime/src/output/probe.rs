@@ -42,6 +42,7 @@ pub trait Origin<E> {
     const MAKE: Option<fn(TaskError) -> E>;
 
     /// Makes one; only to be called if [`Self::MAKE`] says that it can be.
+    #[must_use]
     fn make(error: TaskError) -> E {
         let make = Self::MAKE.expect("only a codec whose `MAKE` is there names this");
         make(error)

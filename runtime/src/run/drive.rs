@@ -1,8 +1,8 @@
 //! Drives one run: its entrypoint is stepped, what it leaves is committed, and its end or pause is written down.
 
 use std::{
-    collections::HashMap,
     future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::Poll,
@@ -14,9 +14,10 @@ use crate::{
     checkpoint::Change,
     entrypoint::{Previous, Returned},
     environment::{Environment, Event, moment},
-    id::{CallId, RunNo, Seq},
+    id::{RunNo, Seq},
     journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start},
     output::Recorded,
+    panics::panic_message,
     scope::{Driving, Hold, Mode, Quiet, Run, Stop},
     storage::{self, Head},
     value::Payload,
@@ -34,8 +35,11 @@ pub(crate) struct Plan {
     pub(crate) head: Option<Head>,
     pub(crate) begin: Begin,
     /// Told of the run once it can be reached by answers.
-    pub(crate) announce: Box<dyn Fn(&Arc<Run>) + Send + Sync>,
+    pub(crate) announce: Announce,
 }
+
+/// Told of a run when its drive begins.
+pub(crate) type Announce = Box<dyn Fn(&Arc<Run>) + Send + Sync>;
 
 /// Whether a run starts or goes on.
 pub(crate) enum Begin {
@@ -79,6 +83,10 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
         // Dropped before the end, this stops the run as a crash would.
         let _closed = Closing(run.clone());
         announce(&run);
+        // Read after it is announced: an answer that comes meanwhile is either read here or told to the run.
+        for (question, answer) in storage::answers(&environment.checkpointer, &run.thread).await? {
+            run.deliver(question, answer.value);
+        }
         let known = head.as_mut().expect("a run that was begun has a head");
         let driven = drive_once::<D>(&run, known, &start).await;
         let how = match &driven {
@@ -136,7 +144,7 @@ async fn begin_run<D: Definition>(
     let entrypoint = D::SPEC.name.to_owned();
     let start = Start { entrypoint, version: D::SPEC.version, input, digest, previous: saved, at_ms };
     let journal = Journal::load(Vec::new(), 0).expect("no records are a journal");
-    let run = Run::new(environment.clone(), hold, no, D::SPEC.name, mode, journal, HashMap::new());
+    let run = Run::new(environment.clone(), hold, no, D::SPEC.name, mode, journal);
     run.with_journal(|journal| journal.append_plain(Record::Start(start.clone())));
     storage::head_changes(&run.thread, &new, &mut changes)?;
     run.flush(true, changes);
@@ -159,9 +167,8 @@ async fn go_on(
     let corrupt = |seq: Seq, detail: String| RunError::Corrupt { thread: thread.clone(), run: head.run, seq, detail };
     let next_seq = u32::try_from(records.len()).map_err(|_| corrupt(Seq(u32::MAX), "too many records".to_owned()))?;
     let mut records = records.into_iter();
-    let start = match records.next() {
-        Some((_, Record::Start(start))) => start,
-        _ => return Err(corrupt(Seq(0), "a run does not begin with its start".to_owned())),
+    let Some((_, Record::Start(start))) = records.next() else {
+        return Err(corrupt(Seq(0), "a run does not begin with its start".to_owned()));
     };
     let mut records: Vec<(Seq, Record)> = records.collect();
     // A run that ended with a failure goes on: the failures it did not get past are opened again.
@@ -175,9 +182,7 @@ async fn go_on(
     }
     let resumed = !records.is_empty();
     let journal = Journal::load(records, next_seq).map_err(|broken| corrupt(broken.seq, broken.detail))?;
-    let answers = storage::answers(&environment.checkpointer, &thread).await?;
-    let answers: HashMap<CallId, Payload> = answers.into_iter().map(|(id, answer)| (id, answer.value)).collect();
-    let run = Run::new(environment.clone(), hold, head.run, &start.entrypoint, mode, journal, answers);
+    let run = Run::new(environment.clone(), hold, head.run, &start.entrypoint, mode, journal);
     if resume.is_some() || head.status != Status::Running {
         if let Some(resume) = resume {
             run.with_journal(|journal| journal.append_plain(Record::Resume(resume)));
@@ -198,21 +203,31 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
     let came = match enter::<D>(run, start).await {
         Ok(mut entered) => {
             let came = step(run, &mut entered).await;
-            if let Came::Quiet(Quiet::Questions) = came {
-                // Their list is read while the calls are there.
-                let open = questions(run);
-                drop(entered);
-                return pause(run, head, Outcome::Interrupted(open), Status::Interrupted, None).await;
+            // Their list is read while the calls are there.
+            let open = matches!(came, Came::Quiet(Quiet::Questions)).then(|| questions(run)).unwrap_or_default();
+            if let Came::Quiet(_) = came {
+                run.halt();
             }
             drop(entered);
-            came
+            match (came, run.stopped()) {
+                // What the entrypoint held panicked when it was dropped.
+                (Came::Quiet(_), Some(stop)) => Came::Stopped(stop),
+                (Came::Quiet(Quiet::Questions), None) => {
+                    return pause(run, head, Outcome::Interrupted(open), Status::Interrupted, None).await;
+                }
+                (came, _) => came,
+            }
         }
         Err(error) => Came::Stopped(Stop::Error(error)),
     };
     match came {
-        Came::Returned(returned) => match conclude::<D>(returned) {
-            Ok(how) => end(run, head, how).await,
-            Err(error) => give_up(run, head, error).await,
+        Came::Returned(returned) => match catch_unwind(AssertUnwindSafe(|| conclude::<D>(returned))) {
+            Ok(Ok(how)) => end(run, head, how).await,
+            Ok(Err(error)) => give_up(run, head, error).await,
+            Err(panic) => {
+                let what = format!("the output of entrypoint {:?}", D::SPEC.name);
+                give_up(run, head, RunError::Panicked { what, message: panic_message(&*panic) }).await
+            }
         },
         Came::Quiet(Quiet::Until(due)) => {
             pause(run, head, Outcome::Sleeping { until: moment(due) }, Status::Sleeping, Some(due)).await

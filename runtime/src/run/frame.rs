@@ -16,6 +16,7 @@ use crate::{
     checkpoint::BoxFuture,
     entrypoint::Returned,
     journal::{Frame, Scope, Slot},
+    panics::panic_message,
     scope::{Ambient, Run, Signal, Within},
 };
 
@@ -53,10 +54,10 @@ impl<O> Entered<O> {
         self.signal.driver.register(cx.waker());
         let mut nudged: Vec<Slot> = Vec::new();
         loop {
-            if self.signal.take_own() || std::mem::take(&mut self.unsettled) {
-                if let Some(returned) = self.settle() {
-                    return Poll::Ready(returned);
-                }
+            if (self.signal.take_own() || std::mem::take(&mut self.unsettled))
+                && let Some(returned) = self.settle()
+            {
+                return Poll::Ready(returned);
             }
             if self.run.is_stopped() {
                 return Poll::Pending;
@@ -91,8 +92,7 @@ impl<O> Entered<O> {
                 Ok(Poll::Pending) => {}
                 Err(panic) => {
                     self.future = None;
-                    let what = format!("entrypoint {:?}", self.name);
-                    self.run.fail(RunError::Panicked { what, message: panic_message(&*panic) });
+                    self.panicked(&*panic);
                     return None;
                 }
             }
@@ -103,24 +103,21 @@ impl<O> Entered<O> {
         self.run.fail(RunError::Unsettled { entrypoint: self.name.to_owned(), polls: RESTLESS });
         None
     }
+
+    fn panicked(&self, panic: &(dyn Any + Send)) {
+        let what = format!("entrypoint {:?}", self.name);
+        self.run.fail(RunError::Panicked { what, message: panic_message(panic) });
+    }
 }
 
 impl<O> Drop for Entered<O> {
     fn drop(&mut self) {
         // The calls it holds first: then what it was given can become its journal again.
-        if self.future.take().is_some() {
+        if let Some(future) = self.future.take() {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
+                self.panicked(&*panic);
+            }
             self.run.abandon(self.frame);
         }
-    }
-}
-
-/// A panic's message, where it has one.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        (*text).to_owned()
-    } else if let Some(text) = panic.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "(the panic carried something that is not a text)".to_owned()
     }
 }

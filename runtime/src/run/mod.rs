@@ -5,5 +5,5 @@ mod frame;
 mod outcome;
 
 pub(crate) use drive::{Begin, Plan, drive};
-pub(crate) use frame::{Entered, panic_message};
+pub(crate) use frame::Entered;
 pub use outcome::{Outcome, Question};

@@ -81,7 +81,6 @@ pub struct ThreadList {
 
 impl Runtime {
     /// Begins to build a runtime.
-    #[must_use]
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::new()
     }
@@ -132,7 +131,7 @@ impl Runtime {
         }
     }
 
-    /// Ends a drain: bodies are started again.
+    /// Ends a drain for runs that are invoked or resumed from now on; those that are being stopped still stop.
     pub fn undrain(&self) {
         self.inner.environment.draining.store(false, Ordering::Release);
     }
@@ -171,9 +170,12 @@ impl Inner {
         self.running().get(thread)?.upgrade()
     }
 
-    /// Forgets the run of a thread whose drive has ended.
+    /// Forgets the run of a thread whose drive has ended; another drive of it may have begun since.
     pub(crate) fn forget(&self, thread: &ThreadId) {
-        self.running().remove(thread);
+        let mut running = self.running();
+        if running.get(thread).is_some_and(|run| run.upgrade().is_none_or(|run| run.is_stopped())) {
+            running.remove(thread);
+        }
     }
 }
 

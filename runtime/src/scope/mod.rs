@@ -1,6 +1,9 @@
 //! The ambient run: which run, and where in it, the code stands that is being polled.
 
+mod liveness;
+mod outbox;
 mod run;
+mod waiting;
 mod wake;
 
 use std::{
@@ -11,7 +14,8 @@ use std::{
     task::{Context, Poll},
 };
 
-pub(crate) use run::{Driving, Hold, Mode, Quiet, Run, Step, Stop};
+pub(crate) use run::{Driving, Hold, Mode, Run, Step, Stop};
+pub(crate) use waiting::Quiet;
 pub(crate) use wake::{BodySignal, Signal, outside, wake_for_release};
 
 use crate::journal::{Scope, Slot};

@@ -23,11 +23,14 @@ pub(crate) enum Form<'a, T> {
     Blocking(Box<dyn FnMut() -> Job<T> + Send + 'a>),
 }
 
+/// Whether a retry policy is for a failed output.
+pub type Applies<T> = Box<dyn Fn(&T) -> bool + Send + Sync>;
+
 /// One retry policy, and which failures it is for.
-pub struct Retry<T> {
+pub(crate) struct Retry<T> {
     pub(crate) policy: RetryPolicy,
     /// Whether it is for this output (which is a failure); `None`: for every failure.
-    pub(crate) applies: Option<Box<dyn Fn(&T) -> bool + Send + Sync>>,
+    pub(crate) applies: Option<Applies<T>>,
 }
 
 impl<'a, T> Body<'a, T> {
@@ -58,7 +61,7 @@ impl<'a, T> Body<'a, T> {
 
     /// Adds a retry policy; the first one that applies to a failure counts.
     #[must_use]
-    pub fn retry(mut self, policy: RetryPolicy, applies: Option<Box<dyn Fn(&T) -> bool + Send + Sync>>) -> Self {
+    pub fn retry(mut self, policy: RetryPolicy, applies: Option<Applies<T>>) -> Self {
         self.retries.push(Retry { policy, applies });
         self
     }

@@ -1,5 +1,7 @@
 //! What a task's body can ask about itself.
 
+use std::fmt::Write as _;
+
 use sha2::{Digest as _, Sha256};
 
 use crate::scope::Ambient;
@@ -48,5 +50,10 @@ pub fn idempotency_key() -> Option<String> {
         .chain_update(call.base.to_be_bytes())
         .chain_update(call.ordinal.to_be_bytes())
         .finalize();
-    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut hex = String::with_capacity(64);
+    for byte in digest {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    Some(hex)
 }

@@ -13,7 +13,7 @@ use std::{
     task::{Context, Poll},
 };
 
-pub use body::{Body, Retry};
+pub use body::{Applies, Body};
 pub use context::{attempt, idempotency_key};
 pub use spec::TaskSpec;
 
@@ -51,7 +51,7 @@ enum State<'a, T> {
     /// In a run.
     Claimed(Claimed<'a, T>),
     /// Outside of every run.
-    Outside { task: &'static str, body: Option<Body<'a, T>> },
+    Outside { task: &'static str, body: Body<'a, T> },
     /// In a run that is stopped by this very call.
     Stopped,
 }
@@ -69,7 +69,7 @@ where
     B: FnOnce() -> Body<'a, T>,
 {
     let Some(ambient) = Ambient::current() else {
-        return TaskCall(State::Outside { task: spec.name, body: Some(body()) });
+        return TaskCall(State::Outside { task: spec.name, body: body() });
     };
     let arguments = match arguments {
         Some(Ok(arguments)) => arguments,
@@ -100,20 +100,17 @@ pub fn in_run() -> bool {
     Ambient::is_set()
 }
 
-impl<'a, T: Send + 'static> TaskCall<'a, T> {
+impl<T: Send + 'static> TaskCall<'_, T> {
     /// The plain body, without a run: for unit tests of the task alone. Nothing is recorded, retried or timed out.
     ///
     /// # Panics
     ///
     /// When awaited in a run: there the call itself is to be awaited.
-    pub fn bare(self) -> impl Future<Output = T> + Send + 'a {
-        async move {
-            match self.0 {
-                State::Outside { body: Some(body), .. } => body.alone().await,
-                State::Outside { task, body: None } => panic!("the call of task `{task}` was polled already"),
-                State::Claimed(_) | State::Stopped => {
-                    panic!("`.bare()` was used in a run: await the call itself, so that it is recorded")
-                }
+    pub async fn bare(self) -> T {
+        match self.0 {
+            State::Outside { body, .. } => body.alone().await,
+            State::Claimed(_) | State::Stopped => {
+                panic!("`.bare()` was used in a run: await the call itself, so that it is recorded")
             }
         }
     }

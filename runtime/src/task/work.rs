@@ -4,7 +4,7 @@ use std::{
     any::Any,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::Poll,
     time::{Duration, Instant},
@@ -19,13 +19,37 @@ use crate::{
     environment::{ReplacedCall, moment},
     journal::Slot,
     output::{OutputCodec, Recorded, TaskError},
+    panics::panic_message,
     policy::random_share,
-    run::panic_message,
-    scope::{Ambient, Run, Within},
+    scope::{Ambient, Run, Within, within},
 };
 
-/// Runs a task's attempts until one counts, and records that. Ends without a record only if the run is stopped.
+/// Runs a task's attempts until one counts, and records that. Ends without a record only if the run is stopped: by a
+/// panic too, of the body or of the output on its way to its record.
 pub(super) async fn attempts<T: Send + 'static>(
+    run: Arc<Run>,
+    slot: Slot,
+    spec: &'static TaskSpec,
+    codec: OutputCodec<T>,
+    body: Body<'_, T>,
+) {
+    let mut attempts = pin!(until_one_counts(run.clone(), slot, spec, codec, body));
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| attempts.as_mut().poll(cx))) {
+        Ok(polled) => polled,
+        Err(panic) => {
+            run.fail(panicked(spec, &*panic));
+            Poll::Ready(())
+        }
+    })
+    .await;
+}
+
+fn panicked(spec: &TaskSpec, panic: &(dyn Any + Send)) -> RunError {
+    let what = format!("task {:?} (defined at {}:{})", spec.name, spec.definition.file, spec.definition.line);
+    RunError::Panicked { what, message: panic_message(panic) }
+}
+
+async fn until_one_counts<T: Send + 'static>(
     run: Arc<Run>,
     slot: Slot,
     spec: &'static TaskSpec,
@@ -38,18 +62,16 @@ pub(super) async fn attempts<T: Send + 'static>(
         if due > run.environment.now_ms() {
             run.environment.clock.sleep_until(moment(due)).await;
         }
-        let attempt = run.begin_attempt(slot);
+        let attempt = run.begin_attempt(slot).await;
         let began = Instant::now();
-        let output = match one(&run, slot, attempt, spec, codec, &mut body).await {
-            Ok(output) => output,
-            Err(panic) => {
-                let what =
-                    format!("task {:?} (defined at {}:{})", spec.name, spec.definition.file, spec.definition.line);
-                run.fail(RunError::Panicked { what, message: panic_message(&*panic) });
-                return;
-            }
+        let (output, timed_out) = match one(&run, slot, attempt, spec, codec, &mut body).await {
+            Ok(Ended::Returned(output)) => (output, None),
+            Ok(Ended::TimedOut(output, error)) => (output, Some(error)),
+            Err(panic) => return run.fail(panicked(spec, &*panic)),
         };
-        let recorded = match (codec.encode)(&output) {
+        // A timeout is recorded as what it is: the error that the output made of it may not say so any more.
+        let encoded = timed_out.map_or_else(|| (codec.encode)(&output), |error| Ok(Recorded::Failure((&error).into())));
+        let recorded = match encoded {
             Ok(recorded) => recorded,
             Err(source) => {
                 run.fail(RunError::Value { what: format!("the output of task {:?}", spec.name), source });
@@ -79,6 +101,14 @@ fn next_pause<T>(retries: &[Retry<T>], output: &T, attempt: u32) -> Option<Durat
     policy.allows_after(attempt).then(|| policy.delay(attempt, random_share()))
 }
 
+/// How an attempt ended, if it did not panic.
+enum Ended<T> {
+    /// The body returned this.
+    Returned(T),
+    /// It took longer than it may; the output that stands for that, and the error it was made of.
+    TimedOut(T, TaskError),
+}
+
 /// One attempt, within its limit; a panic's payload if it panicked.
 async fn one<T: Send + 'static>(
     run: &Arc<Run>,
@@ -87,7 +117,7 @@ async fn one<T: Send + 'static>(
     spec: &'static TaskSpec,
     codec: OutputCodec<T>,
     body: &mut Body<'_, T>,
-) -> Result<T, Box<dyn Any + Send>> {
+) -> Result<Ended<T>, Box<dyn Any + Send>> {
     let Some(scope) = run.body_scope(slot) else { return std::future::pending().await };
     let ambient = Ambient { run: run.clone(), scope, body: Some((slot, attempt)) };
     let mut attempt = match catch_unwind(AssertUnwindSafe(|| attempt_future(run, slot, attempt, spec, body))) {
@@ -100,12 +130,33 @@ async fn one<T: Send + 'static>(
         Err(panic) => Poll::Ready(Err(panic)),
     });
     match (spec.timeout, codec.from_error) {
-        (Some(limit), Some(from_error)) => match tokio::time::timeout(limit, caught).await {
-            Ok(output) => output,
-            Err(_) => Ok(from_error(TaskError::timed_out(spec.name, limit))),
-        },
+        (Some(limit), Some(from_error)) => {
+            let mut caught = pin!(caught);
+            tokio::select! {
+                biased;
+                output = &mut caught => output.map(Ended::Returned),
+                () = timed_out(run, slot, limit) => {
+                    let error = TaskError::timed_out(spec.name, limit);
+                    Ok(Ended::TimedOut(from_error(error.clone()), error))
+                }
+            }
+        }
         // The macro refuses a timeout where the output cannot hold one.
-        (None, _) | (Some(_), None) => caught.await,
+        (None, _) | (Some(_), None) => caught.await.map(Ended::Returned),
+    }
+}
+
+/// Waits until an attempt that begins now has run for this long, not counting what it waits for the outside.
+async fn timed_out(run: &Run, slot: Slot, limit: Duration) {
+    let began = tokio::time::Instant::now();
+    let before = run.paused(slot);
+    loop {
+        let left = (limit + run.paused(slot).saturating_sub(before)).saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        // While it stands still, the time that is left does too: then there is no hurry to look again.
+        tokio::time::sleep(left.max(Duration::from_millis(1))).await;
     }
 }
 
@@ -124,13 +175,11 @@ fn attempt_future<'a, T: Send + 'static>(
         let output = replacement(ReplacedCall { arguments: arguments.unwrap_or_default(), attempt });
         let name = spec.name;
         return Box::pin(async move {
-            match output.await.downcast::<T>() {
-                Ok(output) => Ok(*output),
-                Err(_) => panic!(
-                    "the replacement of task `{name}` gives another type than the task, which gives `{}`",
-                    std::any::type_name::<T>()
-                ),
-            }
+            let Ok(output) = output.await.downcast::<T>() else {
+                let wanted = std::any::type_name::<T>();
+                panic!("the replacement of task `{name}` gives another type than the task, which gives `{wanted}`");
+            };
+            Ok(*output)
         });
     }
     match &mut body.form {
@@ -148,8 +197,13 @@ fn attempt_future<'a, T: Send + 'static>(
             Box::pin(async move {
                 // The run's lease is kept until the job has ended: it cannot be ended from outside.
                 let kept = run.hold();
+                // Its thread stands where the body stands: it can ask for resources, its attempt, its key.
+                let here = Ambient::current();
                 let job = tokio::task::spawn_blocking(move || {
-                    let output = catch_unwind(AssertUnwindSafe(job));
+                    let output = catch_unwind(AssertUnwindSafe(|| match here {
+                        Some(here) => within(here, job),
+                        None => job(),
+                    }));
                     drop(kept);
                     output
                 });

@@ -149,7 +149,7 @@ impl Thread {
             Which::Key(key) => asked.question.key == *key,
             Which::Id(id) => asked.question.id == *id,
         };
-        let open: Vec<&SurveyedQuestion> = questions.iter().filter(|asked| asked.answer.is_none()).collect();
+        let open: Vec<&SurveyedQuestion> = questions.iter().filter(|asked| asked.is_open()).collect();
         let meant: Vec<CallId> = open.iter().copied().filter(named).map(|asked| asked.question.id).collect();
         match (meant.as_slice(), which) {
             ([one], _) => return Ok(Found::Open(*one)),

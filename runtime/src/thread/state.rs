@@ -83,6 +83,8 @@ pub enum CallStatus {
     },
     /// It waits for an answer.
     Asking,
+    /// It asked, and its question was dropped unanswered, as a race's loser.
+    Withdrawn,
     /// It waits for a moment.
     Waiting {
         /// When it is over.
@@ -102,6 +104,15 @@ pub(super) struct Survey {
 pub(super) struct SurveyedQuestion {
     pub(super) question: Question,
     pub(super) answer: Option<crate::value::Payload>,
+    /// Whether the code dropped it unanswered.
+    pub(super) withdrawn: bool,
+}
+
+impl SurveyedQuestion {
+    /// Whether it can be answered.
+    pub(super) fn is_open(&self) -> bool {
+        self.answer.is_none() && !self.withdrawn
+    }
 }
 
 impl Survey {
@@ -135,10 +146,16 @@ impl Survey {
                             let question =
                                 Question { id: call.id, key: call.name.clone().into_owned(), payload: payload.clone() };
                             asked.insert(call.id, survey.questions.len());
-                            survey.questions.push(SurveyedQuestion { question, answer: None });
+                            survey.questions.push(SurveyedQuestion { question, answer: None, withdrawn: false });
                             CallStatus::Asking
                         }
                         Waited::Refused { .. } => CallStatus::Asking,
+                        Waited::Withdrawn => {
+                            if let Some(place) = asked.remove(&call.id) {
+                                survey.questions[place].withdrawn = true;
+                            }
+                            CallStatus::Withdrawn
+                        }
                         Waited::Until { due_ms } => CallStatus::Waiting { until: moment(*due_ms) },
                     };
                     survey.note(&mut places, call, *seq, *at_ms).status = status;
@@ -196,7 +213,7 @@ impl Thread {
         };
         let Survey { calls, questions } = Survey::of(&records);
         let questions = if head.status.is_unfinished() && head.status != Status::Failed {
-            questions.into_iter().filter(|asked| asked.answer.is_none()).map(|asked| asked.question).collect()
+            questions.into_iter().filter(SurveyedQuestion::is_open).map(|asked| asked.question).collect()
         } else {
             Vec::new()
         };

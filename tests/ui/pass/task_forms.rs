@@ -57,7 +57,7 @@ async fn borrowing(context: Context<'_>, many: &mut Vec<&str>) -> Result<usize, 
 #[task(skip(of))]
 async fn generic<T, const N: usize>(value: T, of: &[u8; N]) -> Result<T, Messages>
 where
-    T: Serialize + DeserializeOwned + Send + Sync,
+    T: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     let _ = of;
     Ok(value)

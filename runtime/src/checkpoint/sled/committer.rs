@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     ThreadId,
-    checkpoint::{Change, CheckpointError, Commit, Expect, Listing, leases::lock, listing::Place},
+    checkpoint::{Change, CheckpointError, Commit, Expect, Lease, Listing, leases::lock, listing::Place},
 };
 
 pub(super) struct Committer {
@@ -41,6 +41,8 @@ struct Batch {
     threads: HashSet<ThreadId>,
     /// Threads that come (their number) or go (`None`) with this batch.
     names: HashMap<ThreadId, Option<u64>>,
+    /// Leases that are given back behind it.
+    leaving: Vec<Lease>,
 }
 
 /// While it is held nobody reads: from the check of a commit to its being applied, so that a lease that was taken over
@@ -77,7 +79,8 @@ impl Committer {
         let _ = catch_unwind(shut);
         drop(lock);
         shared.desk.end();
-        let _ = shared.ended.send(true);
+        // Not `send`: it does nothing while nobody waits.
+        shared.ended.send_replace(true);
     }
 
     fn round(&mut self, shared: &Shared) -> Result<(), CheckpointError> {
@@ -88,6 +91,7 @@ impl Committer {
             match shared.desk.pop() {
                 None => break,
                 Some(Request::Delete(thread)) => self.delete(shared, &mut batch, &thread)?,
+                Some(Request::Release(lease)) => batch.leaving.push(lease),
                 Some(Request::Commit(commit)) => {
                     let thread = commit.thread.clone();
                     match self.check(shared, &batch, commit)? {
@@ -116,10 +120,11 @@ impl Committer {
     fn write(&mut self, shared: &Shared, batch: Batch, gate: Gate<'_>) -> Result<(), CheckpointError> {
         if batch.writes.is_empty() {
             drop(gate);
+            shared.release(&batch.leaving);
             shared.desk.tell();
             return Ok(());
         }
-        let Batch { writes, commits, threads, names } = batch;
+        let Batch { writes, commits, threads, names, leaving } = batch;
         shared.flight.begin(threads);
         shared.rename(names);
         self.engine.apply(writes, commits)?;
@@ -127,6 +132,7 @@ impl Committer {
         self.engine.barrier()?;
         shared.stats.batch(commits);
         shared.flight.land();
+        shared.release(&leaving);
         shared.desk.tell();
         Ok(())
     }
@@ -310,6 +316,13 @@ impl Batch {
 }
 
 impl Shared {
+    /// Gives leases back behind which nothing is queued any more.
+    fn release(&self, leaving: &[Lease]) {
+        for lease in leaving {
+            self.leases.release(lease);
+        }
+    }
+
     /// Notes threads that come or go. Under the gate, so that no reader puts an old number back.
     fn rename(&self, names: impl IntoIterator<Item = (ThreadId, Option<u64>)>) {
         let mut known = lock(&self.names);

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::{
     ThreadId,
-    checkpoint::{Acknowledge, CheckpointError, Commit, Ticket, leases::lock},
+    checkpoint::{Acknowledge, CheckpointError, Commit, Lease, Ticket, leases::lock},
 };
 
 /// Above so many waiting messages there is no room.
@@ -26,6 +26,8 @@ type Deleted = Result<bool, CheckpointError>;
 pub(super) enum Request {
     Commit(Commit),
     Delete(ThreadId),
+    /// Gives the lease back once all before this is durable.
+    Release(Lease),
 }
 
 /// Who is told.
@@ -33,6 +35,8 @@ pub(super) enum Request {
 enum Asker {
     Commit(Acknowledge),
     Delete(oneshot::Sender<Deleted>),
+    /// Nobody.
+    Release,
 }
 
 /// An asker and what it will be told when the batch is durable.
@@ -87,6 +91,7 @@ impl Asker {
             Self::Commit(acknowledge) => acknowledge.answer(answer.map(|_| ())),
             // Whoever asked may have gone; the thread is removed all the same.
             Self::Delete(sender) => drop(sender.send(answer)),
+            Self::Release => {}
         }
     }
 }
@@ -110,6 +115,10 @@ impl Desk {
         let (sender, receiver) = oneshot::channel();
         self.push(Request::Delete(thread), Asker::Delete(sender))?;
         Ok(receiver)
+    }
+
+    pub(super) fn release(&self, lease: &Lease) -> Result<(), CheckpointError> {
+        self.push(Request::Release(lease.clone()), Asker::Release)
     }
 
     fn push(&self, request: Request, asker: Asker) -> Result<(), CheckpointError> {

@@ -9,8 +9,9 @@ use std::{collections::BTreeMap, fs::File, sync::Arc};
 use super::{
     faults::{Faults, Point},
     files::Folder,
-    keys,
+    keys, large,
     mark::{Level, Mark},
+    tally::{Status, Tally},
 };
 use crate::checkpoint::CheckpointError;
 
@@ -64,6 +65,8 @@ pub(super) struct Engine {
     pub(super) log: File,
     pub(super) mark: Mark,
     pub(super) level: Level,
+    /// Of all rows, with what is applied.
+    pub(super) tally: Tally,
     pub(super) folder: Folder,
     pub(super) faults: Arc<Faults>,
 }
@@ -74,15 +77,28 @@ impl Engine {
         self.level.sequence += commits.max(1);
         let mut batch = ::sled::Batch::default();
         for (key, value) in writes.rows {
+            self.count(&key, value.as_deref())?;
             match value {
                 Some(value) => batch.insert(key, value),
                 None => batch.remove(key),
             }
         }
-        let sequence = self.level.sequence.to_le_bytes();
-        batch.insert(&keys::SEQUENCE, keys::guarded(&keys::SEQUENCE, &sequence));
+        let status = Status { sequence: self.level.sequence, tally: self.tally };
+        batch.insert(&keys::SEQUENCE, status.encode());
         self.faults.at(Point::Apply).map_err(|error| self.folder.io("writing a batch", error))?;
         self.db.apply_batch(batch).map_err(|error| self.folder.engine_failed("writing a batch", error))
+    }
+
+    fn count(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), CheckpointError> {
+        if Tally::counts(key) {
+            if let Some(old) = self.db.get(key).map_err(|error| large::reading(&self.folder, error))? {
+                self.tally.take(key, &old);
+            }
+            if let Some(value) = value {
+                self.tally.add(key, value);
+            }
+        }
+        Ok(())
     }
 
     /// Makes what was applied durable: written, synced, marked; in this order. A sync that failed is never tried again:

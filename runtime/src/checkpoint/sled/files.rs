@@ -54,7 +54,8 @@ impl Folder {
     /// Makes the folder and locks it, or says at once that somebody else has it.
     pub(super) fn lock(&self) -> Result<File, CheckpointError> {
         fs::create_dir_all(&self.path).map_err(|error| self.io("making the store's folder", error))?;
-        if let Some(parent) = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        if let Some(parent) = self.path.parent() {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             sync_folder(parent).map_err(|error| self.io("syncing the folder above the store", error))?;
         }
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(self.path.join("LOCK"));

@@ -18,6 +18,7 @@ use super::{
     files::{self, Folder, sync_folder},
     keys,
     mark::{Found, Level, Mark},
+    tally::{Status, Tally},
 };
 use crate::checkpoint::CheckpointError;
 
@@ -91,7 +92,7 @@ fn create(
     };
     begin().map_err(|error| folder.io("making the store", error))?;
     let db = open_engine(options, folder)?;
-    let opened = begin_generation(db, folder, Level { sequence: 0, generation }, faults)?;
+    let opened = begin_generation(db, folder, Level { sequence: 0, generation }, Tally::default(), faults)?;
     folder.write_format()?;
     let end = remove(&folder.new_store()).and_then(|()| sync_folder(&folder.path));
     end.map_err(|error| folder.io("making the store", error))?;
@@ -120,13 +121,37 @@ fn reopen(options: &SledOptions, folder: &Folder, faults: &Arc<Faults>) -> Resul
         remove(&folder.engine()).map_err(|error| folder.io("clearing the empty engine", error))?;
     }
     let db = open_engine(options, folder)?;
-    let have = number(&db, folder, &keys::SEQUENCE)?.unwrap_or(0);
+    let status = status(&db, folder)?;
+    let have = status.sequence;
     if (have < need.sequence || have == 0) && !options.accept_rollback {
         return Err(rolled_back(have));
     }
+    let tally = tally(options, &db, folder, status)?;
     let stored = number(&db, folder, &keys::GENERATION)?.unwrap_or(0);
     let generation = need.generation.max(u32::try_from(stored).unwrap_or(u32::MAX));
-    begin_generation(db, folder, Level { sequence: have, generation }, faults)
+    begin_generation(db, folder, Level { sequence: have, generation }, tally, faults)
+}
+
+/// What the last batch wrote.
+fn status(db: &::sled::Db, folder: &Folder) -> Result<Status, CheckpointError> {
+    match value(db, folder, &keys::SEQUENCE)? {
+        None => Ok(Status::default()),
+        Some(value) => Status::decode(&value).map_err(|error| folder.damaged(error.to_string())),
+    }
+}
+
+/// The tally to go on with: the one that was written, if it is right or too dear to check; else, if the operator accepts
+/// what is lost, that of what is there.
+fn tally(options: &SledOptions, db: &::sled::Db, folder: &Folder, status: Status) -> Result<Tally, CheckpointError> {
+    if status.tally.rows > options.verify_up_to {
+        return Ok(status.tally);
+    }
+    let checked = catch_unwind(AssertUnwindSafe(|| match status.check(db, folder) {
+        Ok(()) => Ok(status.tally),
+        Err(_) if options.accept_rollback => Tally::of(db, folder),
+        Err(error) => Err(error),
+    }));
+    checked.unwrap_or_else(|panic| Err(folder.engine_panicked("reading the store through", &*panic)))
 }
 
 /// Makes durable what is there, then that a new generation began; then finishes what a crash left half done.
@@ -134,6 +159,7 @@ fn begin_generation(
     db: ::sled::Db,
     folder: &Folder,
     level: Level,
+    tally: Tally,
     faults: &Arc<Faults>,
 ) -> Result<(Engine, u64), CheckpointError> {
     let begin = || {
@@ -145,14 +171,15 @@ fn begin_generation(
     };
     let (log, mark) = begin().map_err(|error| folder.io("syncing the store", error))?;
     let generation = level.generation.checked_add(1).ok_or_else(|| folder.damaged("the generations are used up"))?;
-    let last_thread = number(&db, folder, &keys::LAST_THREAD)?.unwrap_or(0);
     let level = Level { generation, ..level };
-    let mut engine = Engine { db, log, mark, level, folder: folder.clone(), faults: Arc::clone(faults) };
+    let mut engine = Engine { db, log, mark, level, tally, folder: folder.clone(), faults: Arc::clone(faults) };
     let mut writes = Writes::default();
     writes.put(keys::GENERATION, keys::guarded(&keys::GENERATION, &u64::from(generation).to_le_bytes()));
     writes.put(keys::FORMAT, keys::guarded(&keys::FORMAT, &u64::from(files::FORMAT).to_le_bytes()));
     let finish = AssertUnwindSafe(|| engine.write(writes).and_then(|()| engine.finish_leftovers()));
     catch_unwind(finish).unwrap_or_else(|panic| Err(folder.engine_panicked("opening the store", &*panic)))?;
+    // Only now: a large commit that was just finished may have made a thread.
+    let last_thread = number(&engine.db, folder, &keys::LAST_THREAD)?.unwrap_or(0);
     Ok((engine, last_thread))
 }
 
@@ -161,17 +188,27 @@ fn open_engine(options: &SledOptions, folder: &Folder) -> Result<::sled::Db, Che
     let clear = |error| folder.io("removing the engine's snapshots", error);
     // A kill while the engine was being opened leaves these, and every later opening fails. They are of no use.
     remove_snapshots(folder, |name| name.ends_with(".generating")).map_err(clear)?;
-    match try_engine(options, folder) {
-        Ok(db) => Ok(db),
-        // Also from a panic: a damaged snapshot shows in both ways. The log is read again without it.
-        Err(CheckpointError::CorruptStore { .. }) if remove_snapshots(folder, |_| true).map_err(clear)? => {
-            try_engine(options, folder)
+    match try_engine(options, folder)? {
+        Tried::Open(db) => Ok(db),
+        Tried::BadSnapshot if remove_snapshots(folder, |_| true).map_err(clear)? => {
+            match try_engine(options, folder)? {
+                Tried::Open(db) => Ok(db),
+                Tried::BadSnapshot => Err(folder.damaged("opening the engine: its files contradict each other")),
+            }
         }
-        Err(error) => Err(error),
+        Tried::BadSnapshot => Err(folder.damaged("opening the engine: its files contradict each other")),
     }
 }
 
-fn try_engine(options: &SledOptions, folder: &Folder) -> Result<::sled::Db, CheckpointError> {
+/// What came of an attempt to open the engine.
+enum Tried {
+    Open(::sled::Db),
+    /// sled says "corruption, at no place": what it says of a damaged snapshot. Without it the log is read from the
+    /// beginning. After any other error the snapshots stay, since they hold what damage of the log may have taken.
+    BadSnapshot,
+}
+
+fn try_engine(options: &SledOptions, folder: &Folder) -> Result<Tried, CheckpointError> {
     let config = ::sled::Config::new()
         .path(folder.engine())
         // Only the committer writes: the engine's own flusher would write between our syncs.
@@ -179,7 +216,8 @@ fn try_engine(options: &SledOptions, folder: &Folder) -> Result<::sled::Db, Chec
         .cache_capacity(options.cache_capacity);
     for _ in 0..ENGINE_LOCK_TRIES {
         match catch_unwind(AssertUnwindSafe(|| config.open())) {
-            Ok(Ok(db)) => return Ok(db),
+            Ok(Ok(db)) => return Ok(Tried::Open(db)),
+            Ok(Err(::sled::Error::Corruption { at: None, .. })) => return Ok(Tried::BadSnapshot),
             Ok(Err(::sled::Error::Io(error))) if error.to_string().contains("could not acquire lock") => {
                 sleep(ENGINE_LOCK_PAUSE);
             }
@@ -191,13 +229,17 @@ fn try_engine(options: &SledOptions, folder: &Folder) -> Result<::sled::Db, Chec
 }
 
 fn number(db: &::sled::Db, folder: &Folder, key: &[u8]) -> Result<Option<u64>, CheckpointError> {
-    let value = catch_unwind(AssertUnwindSafe(|| db.get(key)))
-        .map_err(|panic| folder.engine_panicked("opening the store", &*panic))?
-        .map_err(|error| folder.engine_failed("opening the store", error))?;
-    match value {
+    match value(db, folder, key)? {
         None => Ok(None),
         Some(value) => keys::number_of(key, &value).map(Some).map_err(|error| folder.damaged(error.to_string())),
     }
+}
+
+fn value(db: &::sled::Db, folder: &Folder, key: &[u8]) -> Result<Option<Vec<u8>>, CheckpointError> {
+    let value = catch_unwind(AssertUnwindSafe(|| db.get(key)))
+        .map_err(|panic| folder.engine_panicked("opening the store", &*panic))?
+        .map_err(|error| folder.engine_failed("opening the store", error))?;
+    Ok(value.map(|value| value.to_vec()))
 }
 
 /// Removes the engine's snapshots whose name is wanted; tells whether there were any.

@@ -5,6 +5,7 @@ use super::{
     flight::Sight,
     keys::{self, Meta},
     large,
+    tally::Status,
 };
 use crate::{
     ThreadId,
@@ -39,6 +40,14 @@ impl Shared {
                 }
             }
         }
+    }
+
+    pub(super) fn verify(&self) -> Result<(), CheckpointError> {
+        self.look(None, |db| {
+            let status =
+                self.value(db, &keys::SEQUENCE)?.ok_or_else(|| keys::damaged(&keys::SEQUENCE, "it is missing"))?;
+            Status::decode(&status)?.check(db, &self.folder)
+        })
     }
 
     pub(super) fn get(&self, thread: &ThreadId, key: Key) -> Result<Option<Vec<u8>>, CheckpointError> {

@@ -61,6 +61,8 @@ pub(super) async fn changes_are_applied_in_order(backend: &dyn Backend) -> Outco
         Change::Remove(a),
         Change::Put(a, b"second".to_vec()),
         Change::Put(c, b"gone".to_vec()),
+        Change::Put(record(5), b"gone".to_vec()),
+        Change::Remove(record(5)),
         Change::RemoveRange(b, d),
         Change::Put(d, b"after".to_vec()),
         Change::List(Listing { class: 1, at_ms: 1 }),

@@ -155,7 +155,7 @@ pub(super) async fn lists_survive_a_restart(backend: &dyn Backend) -> Outcome {
         let after = walk(&*store, every(100)).await?;
         holds!(after == before, "after a restart the list is {after:?}");
         let rest = walk(&*store, ThreadQuery { after: cursor.clone(), ..every(3) }).await?;
-        holds!(rest == before[10..], "after a restart the cursor goes on with {rest:?}");
+        holds!(before.ends_with(&rest) && rest.len() == 10, "after a restart the cursor goes on with {rest:?}");
         store.commit(list(&id("t0")?, 2, 0)).await?;
     }
     Ok(())

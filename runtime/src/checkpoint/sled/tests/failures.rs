@@ -120,6 +120,29 @@ async fn a_large_commit_is_whole_after_a_crash_in_any_of_its_batches() {
     assert!(outcomes.iter().all(|seen| *seen > 0), "{outcomes:?}");
 }
 
+/// The number of a thread that comes with a large commit is in that commit: a crash once gave it out twice, and the next
+/// new thread shared all rows with the one before.
+#[tokio::test]
+async fn a_thread_that_a_finished_large_commit_made_shares_nothing_with_the_next() {
+    for nth in 1.. {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = SledCheckpointer::open(folder.path()).expect("opened");
+        store.0.faults.arm(Point::Apply, nth, Fault::Fail(io::ErrorKind::Other));
+        if store.commit(large("t", 1)).await.is_ok() {
+            assert!(nth > 6, "a large commit has only {nth} batches");
+            break;
+        }
+        drop(store);
+        let store = SledCheckpointer::open(folder.path()).expect("opened");
+        let before = rows(&store, "t").await.expect("readable");
+        assert!(before.is_empty() || before.len() == 3000, "crash before batch {nth}: {} rows", before.len());
+        store.commit(put("u", 5000, vec![2])).await.expect("committed");
+        let own = rows(&store, "u").await.expect("readable").len();
+        assert_eq!(own, 1, "crash before batch {nth}: the new thread has {own} rows");
+        assert!(rows(&store, "t").await.expect("readable") == before, "crash before batch {nth}");
+    }
+}
+
 #[tokio::test]
 async fn a_deletion_is_finished_after_a_crash_in_any_of_its_batches() {
     for nth in 1.. {

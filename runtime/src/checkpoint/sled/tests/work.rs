@@ -99,6 +99,23 @@ async fn a_clone_keeps_the_store_open() {
     SledCheckpointer::open(folder.path()).expect("free again");
 }
 
+/// The end was once told only to those who were waiting already, so that closing now and then waited for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_ends_however_soon_the_committer_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for _ in 0..50 {
+        let store = SledCheckpointer::open(folder.path()).expect("opened");
+        store.0.shared.desk.close();
+        tokio::task::yield_now().await;
+        for _ in 0..2 {
+            let closed = tokio::time::timeout(Duration::from_secs(20), store.close()).await;
+            closed.expect("it ends").expect("without an error");
+        }
+        // The lock is free although a handle is left.
+        drop(SledCheckpointer::open(folder.path()).expect("opened"));
+    }
+}
+
 /// Not a test of anything: prints what this machine does. `cargo test --release -- --ignored --nocapture speed`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement"]

@@ -1,0 +1,222 @@
+//! Which of a run's calls are alive, who is to be woken for them, and what waits for the outside.
+
+use std::{collections::BTreeMap, task::Waker, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    journal::{Journal, Slot},
+    value::Payload,
+};
+
+/// What a call waits for outside of the process.
+#[derive(Clone, Debug)]
+pub(super) enum Waits {
+    /// An answer to a question with this payload.
+    Answer(Payload),
+    /// This moment, in milliseconds since 1970.
+    Until(u64),
+}
+
+/// What is known of a run's calls beside its journal.
+#[derive(Debug, Default)]
+pub(super) struct Liveness {
+    activities: Vec<Activity>,
+    /// How many bodies are alive: begun, read by somebody, and not waiting for the outside.
+    live: usize,
+    /// Calls that were found to be read by nobody; some of them may be read again since.
+    unread: Vec<Slot>,
+    /// Calls that wait for the outside, in the order in which they began to.
+    waits: BTreeMap<u64, (Slot, Waits)>,
+    next_wait: u64,
+}
+
+/// What is known of a call beside the journal.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    /// The call.
+    slot: Option<Slot>,
+    /// Whether its body is on the pool, where it goes on whoever reads the call.
+    pub(super) spawned: bool,
+    /// Of the code that awaits the call.
+    pub(super) waker: Option<Waker>,
+    /// Of the body, while it waits for us.
+    pub(super) body: Option<Waker>,
+    /// Whether it has a body that was begun and has not ended.
+    pub(super) begun: bool,
+    /// Whether somebody polls its body when it is woken.
+    reading: Reading,
+    /// What it waits for, in the order of waits.
+    wait: Option<u64>,
+    /// How many waits for the outside there are in or beneath its body.
+    blocked: u32,
+    /// How long it was blocked in all, and since when it is.
+    paused: Duration,
+    paused_since: Option<Instant>,
+    /// Whether it is counted as live.
+    counted: bool,
+}
+
+/// Whether somebody polls a body when it is woken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reading {
+    #[default]
+    Read,
+    /// It was woken, and not polled since.
+    Nudged,
+    /// It was woken and the code settled without polling it: a stream that is not being read.
+    Unread,
+}
+
+impl Activity {
+    fn is_live(&self) -> bool {
+        self.begun && self.blocked == 0 && self.reading != Reading::Unread
+    }
+}
+
+impl Liveness {
+    /// A call was claimed at this place.
+    pub(super) fn claimed(&mut self, slot: Slot) {
+        let index = slot.index();
+        if self.activities.len() <= index {
+            self.activities.resize_with(index + 1, Activity::default);
+        }
+        self.activities[index] = Activity { slot: Some(slot), ..Activity::default() };
+    }
+
+    /// What is known of a claimed call.
+    pub(super) fn of(&mut self, slot: Slot) -> &mut Activity {
+        &mut self.activities[slot.index()]
+    }
+
+    /// Whether any body is alive, but for those within calls that nobody reads: they are polled by nobody either.
+    pub(super) fn is_alive(&mut self, journal: &Journal) -> bool {
+        let Self { activities, unread, .. } = self;
+        let is_unread = |slot: &Slot| activities[slot.index()].reading == Reading::Unread;
+        unread.retain(|slot| journal.call(*slot).is_some() && is_unread(slot));
+        self.live > 0 && (self.unread.is_empty() || self.activities.iter().any(|of| self.is_polled(journal, of)))
+    }
+
+    /// Whether the body is alive, and everything around it is read.
+    fn is_polled(&self, journal: &Journal, activity: &Activity) -> bool {
+        let (mut activity, mut next) = (activity, activity.slot);
+        if !activity.counted {
+            return false;
+        }
+        while let Some(call) = next.and_then(|slot| journal.call(slot)) {
+            if activity.reading == Reading::Unread {
+                return false;
+            }
+            let Some((owner, _)) = call.scope.owner.filter(|_| !activity.spawned) else { return true };
+            (activity, next) = (&self.activities[owner.index()], Some(owner));
+        }
+        // What it stands in is gone: it is a body on the pool that is about to end.
+        true
+    }
+
+    /// Its future is polled, with this waker.
+    pub(super) fn polled(&mut self, slot: Slot, waker: &Waker) -> &mut Activity {
+        let activity = self.of(slot);
+        activity.reading = Reading::Read;
+        if !activity.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            activity.waker = Some(waker.clone());
+        }
+        activity
+    }
+
+    /// Its body was woken; whoever awaits it is to be woken too.
+    pub(super) fn nudge(&mut self, slot: Slot) -> Option<Waker> {
+        let activity = self.of(slot);
+        if activity.reading == Reading::Read {
+            activity.reading = Reading::Nudged;
+        }
+        activity.waker.clone()
+    }
+
+    /// The code settled: if the body was nudged and not polled, nobody reads it.
+    pub(super) fn settled(&mut self, slot: Slot) {
+        let activity = self.of(slot);
+        if activity.reading == Reading::Nudged {
+            activity.reading = Reading::Unread;
+            self.unread.push(slot);
+            self.recount(slot);
+        }
+    }
+
+    /// Counts a call as live or not, after something of it changed.
+    pub(super) fn recount(&mut self, slot: Slot) {
+        let activity = &mut self.activities[slot.index()];
+        let live = activity.is_live();
+        if live != activity.counted {
+            activity.counted = live;
+            if live {
+                self.live += 1;
+            } else {
+                self.live -= 1;
+            }
+        }
+    }
+
+    /// The call waits for the outside: neither its body nor those around it are alive.
+    pub(super) fn begin_wait(&mut self, journal: &Journal, slot: Slot, waits: Waits) {
+        let activity = &mut self.activities[slot.index()];
+        if activity.wait.is_some() {
+            return;
+        }
+        activity.wait = Some(self.next_wait);
+        self.waits.insert(self.next_wait, (slot, waits));
+        self.next_wait += 1;
+        self.shift_blocked(journal, slot, true);
+    }
+
+    /// The call's body is over, or gone.
+    pub(super) fn end(&mut self, journal: &Journal, slot: Slot) {
+        if journal.call(slot).is_none() {
+            return;
+        }
+        let activity = &mut self.activities[slot.index()];
+        activity.begun = false;
+        if let Some(place) = activity.wait.take() {
+            self.waits.remove(&place);
+            self.shift_blocked(journal, slot, false);
+        }
+        self.recount(slot);
+    }
+
+    /// Counts a wait in or out for the body it stands in, and all bodies around that.
+    fn shift_blocked(&mut self, journal: &Journal, slot: Slot, began: bool) {
+        let mut next = Some(slot);
+        while let Some(slot) = next {
+            let Some(call) = journal.call(slot) else { return };
+            next = call.scope.owner.map(|(owner, _)| owner);
+            let activity = &mut self.activities[slot.index()];
+            activity.blocked = if began { activity.blocked + 1 } else { activity.blocked.saturating_sub(1) };
+            match (activity.blocked, activity.paused_since) {
+                (0, Some(since)) => {
+                    activity.paused += since.elapsed();
+                    activity.paused_since = None;
+                }
+                (1.., None) => activity.paused_since = Some(Instant::now()),
+                (0, None) | (1.., Some(_)) => {}
+            }
+            self.recount(slot);
+        }
+    }
+
+    /// Whether the call waits for an answer.
+    pub(super) fn asks(&self, slot: Slot) -> bool {
+        let wait = self.activities[slot.index()].wait;
+        wait.and_then(|place| self.waits.get(&place)).is_some_and(|(_, waits)| matches!(waits, Waits::Answer(_)))
+    }
+
+    /// How long its body has waited for the outside, all in all.
+    pub(super) fn paused(&self, slot: Slot) -> Duration {
+        let activity = &self.activities[slot.index()];
+        activity.paused + activity.paused_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// What is waited for, in the order in which the waits began.
+    pub(super) fn waits(&self) -> impl Iterator<Item = &(Slot, Waits)> {
+        self.waits.values()
+    }
+}

@@ -1,0 +1,191 @@
+//! How a run's records reach the store, and what becomes of them when they are there.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use super::{
+    run::{Mode, Run, Stop},
+    wake_for_release,
+};
+use crate::{
+    RunError,
+    checkpoint::{Change, Commit, Expect, Ticket},
+    environment::Event,
+    journal::{Frame, Record, Then, Waited},
+    storage,
+};
+
+/// The most commits of one run that may be on their way; above it, outcomes wait for the store in every mode.
+const IN_FLIGHT: usize = 1024;
+
+/// What is to be written, and what is on its way.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    /// Changes that wait for the run's end.
+    overlay: Vec<Change>,
+    /// What is on its way to the store, in order, and what becomes of it then.
+    in_flight: VecDeque<(Ticket, Vec<Then>)>,
+    /// Why the store did not take a commit; nothing more is sent to it then.
+    failed: Option<RunError>,
+}
+
+impl Outbox {
+    /// Whether something on its way to the store is still to be handed on.
+    pub(super) fn holds_back(&self, mode: Mode) -> bool {
+        match mode {
+            Mode::Sync => !self.in_flight.is_empty(),
+            Mode::Async | Mode::Exit => self.in_flight.iter().any(|(_, thens)| !thens.is_empty()),
+        }
+    }
+}
+
+impl Run {
+    /// Sends what was appended on its way, and takes in what became durable; whether anything changed.
+    pub(crate) fn pump(self: &Arc<Self>, cx: &mut Context<'_>) -> bool {
+        let mut changed = self.flush(false, Vec::new());
+        loop {
+            let done = {
+                let mut state = self.lock();
+                let Some((ticket, _)) = state.outbox.in_flight.front_mut() else { break };
+                match Pin::new(ticket).poll(cx) {
+                    Poll::Pending => break,
+                    Poll::Ready(answer) => {
+                        let (_, thens) = state.outbox.in_flight.pop_front().expect("it is the front");
+                        answer.map(|()| thens)
+                    }
+                }
+            };
+            changed = true;
+            match done {
+                Ok(thens) => self.take_in(thens),
+                Err(error) => {
+                    self.store_failed(error.into());
+                    break;
+                }
+            }
+        }
+        changed
+    }
+
+    /// The store did not take a commit: nothing more is sent to it, so that no record has a gap before it. Also a run
+    /// that was about to go on as a new one stops here.
+    fn store_failed(self: &Arc<Self>, error: RunError) {
+        {
+            let mut state = self.lock();
+            if !matches!(state.stop, Some(Stop::Error(_))) {
+                state.stop = Some(Stop::Error(error.clone()));
+            }
+            state.outbox.failed.get_or_insert(error);
+        }
+        self.nudge();
+    }
+
+    /// Waits until everything on its way is durable.
+    pub(crate) async fn drained(self: &Arc<Self>) -> Result<(), RunError> {
+        std::future::poll_fn(|cx| {
+            self.pump(cx);
+            let state = self.lock();
+            match &state.outbox.failed {
+                Some(error) => Poll::Ready(Err(error.clone())),
+                None if state.outbox.in_flight.is_empty() => Poll::Ready(Ok(())),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Sends what was appended as one commit; `with` goes with it. `all`: also what waits for the run's end.
+    pub(crate) fn flush(self: &Arc<Self>, all: bool, with: Vec<Change>) -> bool {
+        let now = {
+            let mut locked = self.lock();
+            let state = &mut *locked;
+            if state.outbox.failed.is_some() {
+                return false;
+            }
+            let nothing_waits = !all || state.outbox.overlay.is_empty();
+            if !state.journal.has_appended() && with.is_empty() && nothing_waits {
+                return false;
+            }
+            let appended = state.journal.take_appended();
+            let mut at_once = all || self.mode != Mode::Exit;
+            let mut thens = Vec::with_capacity(appended.len());
+            let mut failed = None;
+            for entry in appended {
+                at_once |= entry.at_once;
+                if let Record::Wait(wait) = &entry.record
+                    && matches!(wait.what, Waited::Refused { .. })
+                {
+                    state.outbox.overlay.push(storage::remove_answer(wait.call.id));
+                }
+                let sealed =
+                    storage::record_changes(&self.thread, self.no, entry.seq, &entry.record, &mut state.outbox.overlay);
+                failed = failed.or(sealed.err());
+                thens.push(entry.then);
+            }
+            if let Some(error) = failed {
+                drop(locked);
+                self.store_failed(error.into());
+                return true;
+            }
+            state.outbox.overlay.extend(with);
+            if at_once {
+                let commit = Commit {
+                    thread: self.thread.clone(),
+                    expect: vec![Expect::Lease(self.epoch)],
+                    changes: std::mem::take(&mut state.outbox.overlay),
+                };
+                let ticket = self.environment.checkpointer.commit(commit);
+                let waits = self.mode == Mode::Sync || state.outbox.in_flight.len() >= IN_FLIGHT;
+                let later = if waits { std::mem::take(&mut thens) } else { Vec::new() };
+                state.outbox.in_flight.push_back((ticket, later));
+            }
+            thens
+        };
+        self.take_in(now);
+        true
+    }
+
+    /// Recorded outcomes take their turn.
+    fn take_in(self: &Arc<Self>, thens: Vec<Then>) {
+        let mut wake = Vec::new();
+        let mut seen = Vec::new();
+        {
+            let mut state = self.lock();
+            let state = &mut *state;
+            for then in thens {
+                match &then {
+                    Then::Queue(frame, slot, _) => {
+                        seen.push((*slot, false));
+                        // The run's own entrypoint is looked at by whoever called this.
+                        if *frame != Frame::ROOT {
+                            state.signals[frame.index()].driver.wake();
+                        }
+                    }
+                    Then::HandOn(slot, _) => seen.push((*slot, true)),
+                    Then::Nothing | Then::Opened | Then::TryAgain(_) => {}
+                }
+                let tries_again = matches!(then, Then::TryAgain(_));
+                if let Some(slot) = state.journal.recorded(then) {
+                    let activity = state.liveness.of(slot);
+                    wake.extend(if tries_again { activity.body.take() } else { activity.waker.clone() });
+                }
+            }
+        }
+        if !self.environment.observers.is_empty() {
+            for (slot, handed_on) in seen {
+                self.observe(slot, |call, _| Event::Recorded { call }, "");
+                if handed_on {
+                    self.observe_release(slot, false);
+                }
+            }
+        }
+        for waker in &wake {
+            wake_for_release(waker);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What a run waits for outside of the process: answers and moments. And when it waits for nothing else.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use super::{
+    liveness::Waits,
+    run::{Run, State},
+};
+use crate::{
+    ValueError,
+    id::CallId,
+    journal::{Slot, Waited},
+    value::Payload,
+};
+
+/// What a run waits for when nothing in it is alive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Quiet {
+    /// Something is still going on.
+    Not,
+    /// Answers.
+    Questions,
+    /// This moment, in milliseconds since 1970.
+    Until(u64),
+    /// The end of the drain.
+    Drained,
+    /// Nothing that could ever come.
+    Stalled,
+}
+
+impl Run {
+    /// Opens the call's question, unless an earlier drive did.
+    pub(crate) fn open_question(self: &Arc<Self>, slot: Slot, payload: Payload, expects: &str) {
+        {
+            let mut state = self.lock();
+            if state.journal.call(slot).is_none() {
+                return;
+            }
+            if state.journal.loaded_wait(slot).is_none() {
+                let now = self.environment.now_ms();
+                let what = Waited::Answer { payload: payload.clone(), expects: expects.to_owned() };
+                state.journal.wait(slot, what, now);
+            }
+            state.begin_wait(slot, Waits::Answer(payload));
+        }
+        self.nudge();
+    }
+
+    /// Sets the call's timer, unless an earlier drive did; when it is due.
+    pub(crate) fn set_timer(self: &Arc<Self>, slot: Slot, pause: Duration) -> u64 {
+        let now = self.environment.now_ms();
+        let due = {
+            let mut state = self.lock();
+            if let Some(Waited::Until { due_ms }) = state.journal.loaded_wait(slot) {
+                *due_ms
+            } else {
+                let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+                // Rounded up: a sleep is never shorter than asked for.
+                let due_ms = now.saturating_add(pause).saturating_add(1);
+                state.journal.wait(slot, Waited::Until { due_ms }, now);
+                due_ms
+            }
+        };
+        let left = Duration::from_millis(due.saturating_sub(now));
+        if left >= self.environment.park_after {
+            self.lock().begin_wait(slot, Waits::Until(due));
+        }
+        self.nudge();
+        due
+    }
+
+    /// The answer to the call's question, once there is one.
+    pub(crate) fn poll_answer(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<Payload> {
+        let mut state = self.lock();
+        let Some(id) = state.journal.call(slot).map(|call| call.id) else { return Poll::Pending };
+        match state.answers.remove(&id) {
+            Some(answer) => Poll::Ready(answer),
+            None => {
+                state.liveness.of(slot).body = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// How long the call's body has waited for the outside, all in all: its timeout stands still meanwhile.
+    pub(crate) fn paused(&self, slot: Slot) -> Duration {
+        let state = self.lock();
+        if state.journal.call(slot).is_some() { state.liveness.paused(slot) } else { Duration::ZERO }
+    }
+
+    /// Refuses an answer that is not of the type that the code wants; the question stays open.
+    pub(crate) fn refuse_answer(self: &Arc<Self>, slot: Slot, error: &ValueError) {
+        let now = self.environment.now_ms();
+        self.lock().journal.wait(slot, Waited::Refused { reason: error.to_string() }, now);
+        self.nudge();
+    }
+
+    /// An answer has arrived while the run is driven.
+    pub(crate) fn deliver(self: &Arc<Self>, question: CallId, answer: Payload) {
+        let waker = {
+            let mut state = self.lock();
+            let State { answers, journal, liveness, .. } = &mut *state;
+            answers.insert(question, answer);
+            let slot = liveness
+                .waits()
+                .find_map(|(slot, _)| journal.call(*slot).is_some_and(|call| call.id == question).then_some(*slot));
+            slot.and_then(|slot| liveness.of(slot).body.take())
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// What the run waits for, once its entrypoint has settled.
+    pub(crate) fn quiet(&self) -> Quiet {
+        let mut state = self.lock();
+        if state.is_alive() || state.journal.has_appended() || state.outbox.holds_back(self.mode) {
+            return Quiet::Not;
+        }
+        let mut until = None;
+        let mut asks = false;
+        for (slot, waits) in state.liveness.waits() {
+            match waits {
+                Waits::Until(due) => until = Some(until.map_or(*due, |until: u64| until.min(*due))),
+                Waits::Answer(_) => {
+                    asks = true;
+                    if state.journal.call(*slot).is_some_and(|call| state.answers.contains_key(&call.id)) {
+                        return Quiet::Not;
+                    }
+                }
+            }
+        }
+        if asks {
+            return Quiet::Questions;
+        }
+        match until {
+            _ if state.held_back => Quiet::Drained,
+            Some(due) => Quiet::Until(due),
+            None => Quiet::Stalled,
+        }
+    }
+
+    /// The open questions, in the order in which they were asked.
+    pub(crate) fn questions(&self) -> Vec<(CallId, String, Payload)> {
+        let state = self.lock();
+        let asked = state.liveness.waits().filter_map(|(slot, waits)| match waits {
+            Waits::Answer(payload) => {
+                let call = state.journal.call(*slot)?;
+                Some((call.id, call.name.clone().into_owned(), payload.clone()))
+            }
+            Waits::Until(_) => None,
+        });
+        asked.collect()
+    }
+}
+
+impl State {
+    fn is_alive(&mut self) -> bool {
+        self.liveness.is_alive(&self.journal)
+    }
+
+    fn begin_wait(&mut self, slot: Slot, waits: Waits) {
+        self.liveness.begin_wait(&self.journal, slot, waits);
+    }
+}

@@ -1,0 +1,60 @@
+//! A body that nobody polls any more does not keep its run from pausing, whatever it stands in.
+
+use std::sync::Arc;
+
+use durably::{Outcome, Runtime, entrypoint, task};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use tokio::sync::Notify;
+
+/// Tells that a body has begun, and lets it go on.
+#[derive(Clone, Default)]
+struct Gate {
+    begun: Arc<Notify>,
+    go_on: Arc<Notify>,
+}
+
+#[task]
+async fn slow() -> u32 {
+    let gate = durably::resource::<Gate>();
+    gate.begun.notify_one();
+    gate.go_on.notified().await;
+    1
+}
+
+#[task]
+async fn around() -> u32 {
+    slow().await + 1
+}
+
+#[entrypoint]
+async fn nested() -> u32 {
+    slow().await + 2
+}
+
+#[entrypoint]
+async fn reads_one(which: u32) -> (u32, bool, u32) {
+    let first: BoxFuture<'static, u32> = if which == 0 { around().boxed() } else { nested().boxed() };
+    let mut calls = FuturesUnordered::from_iter([first, async { 0 }.boxed()]);
+    let read = calls.next().await.unwrap();
+    // Nobody reads the other one meanwhile.
+    let go_on: bool = durably::interrupt("go on?", &()).await;
+    (read, go_on, calls.next().await.unwrap())
+}
+
+#[tokio::test]
+async fn what_stands_in_an_unread_call_does_not_keep_a_run_from_pausing() {
+    for (which, last) in [(0, 2), (1, 3)] {
+        let gate = Gate::default();
+        let runtime = Runtime::builder().resource(gate.clone()).memory();
+        let thread = runtime.thread("t").unwrap();
+        let run = thread.invoke(reads_one(which)).start();
+        gate.begun.notified().await;
+        gate.go_on.notify_waiters();
+        let paused = tokio::time::timeout(std::time::Duration::from_secs(10), run).await.expect("it pauses").unwrap();
+        assert_eq!(paused.questions().len(), 1);
+        thread.answer("go on?", true).await.unwrap();
+        // Its body runs again.
+        gate.go_on.notify_one();
+        assert_eq!(thread.resume(reads_one).await.unwrap(), Outcome::Completed((0, true, last)));
+    }
+}
