@@ -238,7 +238,7 @@ async fn list(items: Vec<u32>) -> usize {
 #[entrypoint]
 async fn unit(it: ()) {
     note("body");
-    it
+    assert_eq!(it, ());
 }
 
 #[entrypoint]

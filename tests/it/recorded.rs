@@ -93,7 +93,7 @@ async fn sleeps_in_a_task(name: &str) -> String {
 #[entrypoint]
 async fn sleeps_long() -> String {
     step("before").await;
-    let (_, slept) = tokio::join!(durably::sleep(Duration::from_secs(3600)), sleeps_in_a_task("slept"));
+    let ((), slept) = tokio::join!(durably::sleep(Duration::from_secs(3600)), sleeps_in_a_task("slept"));
     step("after").await;
     slept
 }
