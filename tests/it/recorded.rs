@@ -228,6 +228,34 @@ fn a_drain_stops_within_a_nested_entrypoint_too() {
     });
 }
 
+#[task]
+async fn runs_an_entrypoint() -> String {
+    drained_between().await
+}
+
+#[entrypoint]
+async fn entrypoint_in_a_task() -> String {
+    runs_an_entrypoint().await + &step("outer").await
+}
+
+/// What a body that runs has begun is let to end, an entrypoint within it too.
+#[test]
+fn a_drain_lets_an_entrypoint_within_a_running_task_end() {
+    in_every_mode(async |world| {
+        let (ledger, gate) = (Ledger::default(), Gate::default());
+        let runtime = world.open(|builder| builder.resource(ledger.clone()).resource(gate.clone()));
+        let thread = runtime.thread("t").unwrap();
+        let invoke = thread.invoke(entrypoint_in_a_task()).into_future();
+        let (outcome, ()) = tokio::join!(invoke, drain_at_gate(&runtime, &gate));
+        assert_eq!(outcome.unwrap(), Outcome::Drained);
+        assert_eq!(["running", "within", "next", "outer"].map(|name| ledger.count(name)), [1, 1, 1, 0]);
+        runtime.undrain();
+        let outcome = thread.resume(entrypoint_in_a_task).await.unwrap();
+        assert_eq!(outcome.completed().unwrap(), "withinnextouter");
+        assert_eq!(ledger.count("next"), 1);
+    });
+}
+
 #[entrypoint]
 async fn last_is_gated() -> String {
     gated("running").await
