@@ -7,3 +7,4 @@ mod mend;
 mod random_flows;
 mod replay;
 mod unread;
+mod wakes;

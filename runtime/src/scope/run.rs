@@ -640,9 +640,19 @@ impl Run {
                     let waker = state.activities[slot.index()].waker.take();
                     (waker.into_iter().collect(), Some((slot, replayed)), Vec::new())
                 }
+                Next::Wake(slot) => {
+                    let waker = state.activities[slot.index()].waker.clone();
+                    (waker.into_iter().collect(), None, Vec::new())
+                }
                 Next::Live(ready) => {
-                    let wakers = ready.iter().filter_map(|slot| state.activities[slot.index()].waker.clone());
-                    (wakers.collect::<Vec<_>>(), None, if state.later.is_empty() { Vec::new() } else { ready })
+                    let mut wakers = Vec::with_capacity(ready.len());
+                    for slot in &ready {
+                        // Whoever made a call that is detached is not to be woken for it.
+                        if state.journal.call(*slot).is_some_and(|call| !call.dropped) {
+                            wakers.extend(state.nudge_reader(*slot, nudged));
+                        }
+                    }
+                    (wakers, None, if state.later.is_empty() { Vec::new() } else { ready })
                 }
                 Next::Diverged(divergence) => {
                     state.stop = Some(Stop::Error(RunError::Nondeterminism(divergence)));
@@ -657,10 +667,7 @@ impl Run {
                     let mut wakers = Vec::with_capacity(woken.len());
                     for slot in woken {
                         if state.journal.call(slot).is_some() {
-                            let activity = &mut state.activities[slot.index()];
-                            activity.nudged = true;
-                            wakers.extend(activity.waker.clone());
-                            nudged.push(slot);
+                            wakers.extend(state.nudge_reader(slot, nudged));
                         }
                     }
                     (wakers, None, Vec::new())
@@ -692,18 +699,28 @@ impl Run {
         self.environment.observe(|| Event::Released { call, replayed, value: recall(recorded) });
     }
 
-    /// After the entrypoint settled: bodies that were woken and not polled are read by nobody.
-    pub(crate) fn note_unread(&self, woken: &[Slot]) {
-        let mut state = self.lock();
-        for slot in woken {
-            if state.journal.call(*slot).is_some() {
+    /// After the entrypoint settled: calls that were woken and not polled are read by nobody. That is recorded, since
+    /// what holds them may read what was woken first, first.
+    pub(crate) fn note_unread(self: &Arc<Self>, woken: &[Slot]) {
+        let mut noted = false;
+        {
+            let mut state = self.lock();
+            for slot in woken {
+                if state.journal.call(*slot).is_none() || !state.activities[slot.index()].nudged {
+                    continue;
+                }
+                noted = true;
+                state.journal.unread(*slot);
                 let activity = &mut state.activities[slot.index()];
-                if activity.nudged && !activity.unread {
+                if !activity.unread {
                     activity.unread = true;
                     state.unread.push(*slot);
                     state.recount(*slot);
                 }
             }
+        }
+        if noted {
+            self.nudge();
         }
     }
 
@@ -948,6 +965,15 @@ impl State {
         }
         // What it stands in is gone: it is a body on the pool that is about to end.
         true
+    }
+
+    /// What wakes the code that awaits the call, so that it polls the body. It is noted whether it does.
+    fn nudge_reader(&mut self, slot: Slot, nudged: &mut Vec<Slot>) -> Option<Waker> {
+        let activity = &mut self.activities[slot.index()];
+        let waker = activity.waker.clone()?;
+        activity.nudged = true;
+        nudged.push(slot);
+        Some(waker)
     }
 
     /// Counts a call as live or not, after something of it changed.
