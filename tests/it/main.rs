@@ -19,4 +19,5 @@ mod replay;
 mod retries;
 mod tidy;
 mod unread;
+mod wakes;
 mod watch;

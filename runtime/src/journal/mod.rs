@@ -24,7 +24,7 @@ use std::{
 pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stage};
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 pub use record::CallKind;
-pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Wait, Waited};
+pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Unread, Wait, Waited};
 use table::Table;
 
 use crate::{
@@ -58,6 +58,8 @@ struct FrameState {
     queue: VecDeque<Step>,
     /// How many steps of the queue were loaded; replay lasts while there are any.
     replaying: usize,
+    /// How many outcomes were recorded in this process and not released yet.
+    ahead: u32,
     /// Calls that wait for the end of replay.
     waiting: Vec<Slot>,
     /// What it was released so far, kept where the entrypoint may be entered anew in this process: in a task's body.
@@ -71,6 +73,8 @@ struct FrameState {
 enum Step {
     /// A loaded record of this call.
     Loaded { loaded: u32, seq: Seq, step: RecordedStep, voided: bool },
+    /// A loaded wake of this call that nobody read.
+    Unread { loaded: u32 },
     /// An outcome of this process.
     Live { slot: Slot, recorded: Arc<Recorded> },
 }
@@ -132,6 +136,8 @@ pub(crate) enum Then {
 pub(crate) enum Next {
     /// This call's outcome; wake it. Whether it was loaded.
     Release { slot: Slot, replayed: bool },
+    /// Wake this call: it was woken here before, and nobody looked.
+    Wake(Slot),
     /// Replay is over; wake these, their bodies may start.
     Live(Vec<Slot>),
     /// The code and the journal do not agree.
@@ -210,6 +216,13 @@ impl Journal {
                 self.order_step(loaded, seq, RecordedStep::Wait);
             }
             Record::Resume(Resume { reopened, .. }) => self.void(&reopened),
+            Record::Unread(Unread { call, ahead }) => {
+                let (frame, loaded) = (call.frame, self.loaded_call(call));
+                self.order_unread(frame, loaded, ahead).ok_or_else(|| BrokenJournal {
+                    seq,
+                    detail: format!("it stands before {ahead} outcomes of its entrypoint, which are not there"),
+                })?;
+            }
             // An end that was followed by a resume: its list is in the resume.
             Record::End(_) => {}
             Record::Start(_) => return Err(BrokenJournal { seq, detail: "a second start of the run".to_owned() }),
@@ -232,6 +245,20 @@ impl Journal {
             let step = Step::Loaded { loaded, seq, step, voided: false };
             self.loaded_frames.entry(frame).or_default().push_back(step);
         }
+    }
+
+    /// Puts a wake before the newest outcomes of its order: those that were released only after it.
+    fn order_unread(&mut self, frame: Option<ScopeId>, loaded: u32, ahead: u32) -> Option<()> {
+        let steps = self.loaded_frames.entry(frame?).or_default();
+        let (mut place, mut left) = (steps.len(), ahead);
+        while left > 0 {
+            place = place.checked_sub(1)?;
+            if matches!(steps[place], Step::Loaded { step: RecordedStep::Outcome, .. }) {
+                left -= 1;
+            }
+        }
+        steps.insert(place, Step::Unread { loaded });
+        Some(())
     }
 
     /// Takes back what the journal has of these calls: they are opened again.
@@ -271,6 +298,7 @@ impl Journal {
             scope,
             replaying: queue.len(),
             queue,
+            ahead: 0,
             waiting: Vec::new(),
             history,
             abandoned: false,
@@ -536,10 +564,25 @@ impl Journal {
             Recorded::Value(_) => drop(inner.map(|inner| self.restart_scope(inner))),
         }
         let then = match order {
-            Order::Released(frame) => Then::Queue(frame, slot, recorded.clone()),
+            Order::Released(frame) => {
+                self.frames[frame.0 as usize].ahead += 1;
+                Then::Queue(frame, slot, recorded.clone())
+            }
             Order::AtOnce => Then::HandOn(slot, recorded.clone()),
         };
         self.append(Record::Outcome(Outcome { call: info, recorded, attempts, at_ms, took_ms }), then, at_once);
+    }
+
+    /// Notes that a call of an entrypoint was woken and nobody looked.
+    pub(crate) fn unread(&mut self, slot: Slot) {
+        let Some(Order::Released(frame)) = self.calls.get(slot).map(|call| call.scope.order) else { return };
+        let call = self.info(slot);
+        let ahead = self.frames[frame.0 as usize].ahead;
+        if self.frames[frame.0 as usize].history.is_some() {
+            let loaded = self.loaded_call(call.clone());
+            self.frames[frame.0 as usize].history.as_mut().expect("asked above").push(Step::Unread { loaded });
+        }
+        self.append(Record::Unread(Unread { call, ahead }), Then::Nothing, false);
     }
 
     fn info(&self, slot: Slot) -> CallInfo {
@@ -634,8 +677,19 @@ impl Journal {
                     let Some(Step::Live { slot, recorded }) = state.queue.pop_front() else {
                         unreachable!("it is the front")
                     };
+                    state.ahead -= 1;
                     if self.release(frame, slot, &recorded, None) {
                         return Next::Release { slot, replayed: false };
+                    }
+                }
+                &Step::Unread { loaded } => {
+                    let passed = state.queue.pop_front();
+                    state.replaying -= 1;
+                    if let (Some(history), Some(step)) = (&mut state.history, passed) {
+                        history.push(step);
+                    }
+                    if let Some(slot) = self.loaded[loaded as usize].holder {
+                        return Next::Wake(slot);
                     }
                 }
                 &Step::Loaded { loaded, seq, step, voided } => {
@@ -723,7 +777,7 @@ impl Journal {
         let rest: Vec<Step> = state.queue.drain(..).collect();
         for step in rest {
             match step {
-                Step::Loaded { .. } => steps.push(step),
+                Step::Loaded { .. } | Step::Unread { .. } => steps.push(step),
                 Step::Live { slot, recorded } => steps.extend(self.remember(slot, recorded)),
             }
         }
