@@ -48,6 +48,8 @@ pub(crate) struct Journal {
     loaded_frames: HashMap<ScopeId, VecDeque<Step>, ByDigest>,
     definitions: HashMap<(CallKind, std::borrow::Cow<'static, str>), Definition>,
     appended: Vec<Appended>,
+    /// Failures in a task's body that are on their way to the store; whether they were opened again meanwhile.
+    failing: HashMap<CallId, bool, ByDigest>,
 }
 
 /// One entered entrypoint: the run's own or a nested one.
@@ -177,6 +179,7 @@ impl Journal {
             loaded_frames: HashMap::default(),
             definitions: HashMap::new(),
             appended: Vec::new(),
+            failing: HashMap::default(),
         };
         for (seq, record) in records {
             journal.take_in(seq, record)?;
@@ -209,7 +212,7 @@ impl Journal {
             }
             Record::Wait(Wait { call, what, .. }) => {
                 let loaded = self.loaded_call(call);
-                if !matches!(what, Waited::Refused { .. }) {
+                if begins_a_wait(&what) {
                     self.loaded[loaded as usize].wait = Some(what);
                 }
                 self.order_step(loaded, seq, RecordedStep::Wait);
@@ -265,6 +268,9 @@ impl Journal {
         let mut frames = HashSet::new();
         let mut voided = HashSet::new();
         for call in calls {
+            if let Some(reopened) = self.failing.get_mut(call) {
+                *reopened = true;
+            }
             if let Some(&loaded) = self.loaded_calls.get(call) {
                 let entry = &mut self.loaded[loaded as usize];
                 (entry.outcome, entry.attempts, entry.next_ms) = (None, 0, 0);
@@ -527,7 +533,13 @@ impl Journal {
             Waited::Answer { .. } => (Then::Opened, true),
             Waited::Until { .. } | Waited::Refused { .. } => (Then::Nothing, true),
         };
-        let record = Record::Wait(Wait { call: self.info(slot), what, at_ms });
+        let call = self.info(slot);
+        if self.calls.get(slot).is_some_and(|call| self.is_in_a_body(call.scope)) && begins_a_wait(&what) {
+            // Another attempt of the body goes on waiting for the same.
+            let loaded = self.loaded_call(call.clone());
+            self.loaded[loaded as usize].wait = Some(what.clone());
+        }
+        let record = Record::Wait(Wait { call, what, at_ms });
         self.append(record, then, at_once);
     }
 
@@ -550,7 +562,12 @@ impl Journal {
         let recorded = Arc::new(recorded);
         let inner = self.calls.get(slot).map(|call| call.body_scope(slot, Order::AtOnce).id);
         match *recorded {
-            Recorded::Failure(_) => drop(self.scopes.entry(info.scope).or_default().unseen.insert(info.id)),
+            Recorded::Failure(_) => {
+                self.scopes.entry(info.scope).or_default().unseen.insert(info.id);
+                if self.calls.get(slot).is_some_and(|call| self.is_in_a_body(call.scope)) {
+                    self.failing.insert(info.id, false);
+                }
+            }
             // The calls within are covered by this outcome.
             Recorded::Value(_) => drop(inner.map(|inner| self.restart_scope(inner))),
         }
@@ -648,7 +665,11 @@ impl Journal {
 
     /// Keeps a live outcome for a later attempt of the body it was made in, as if it had been loaded.
     fn remember(&mut self, slot: Slot, recorded: Arc<Recorded>) -> Option<Step> {
-        let attempts = self.calls.get(slot)?.attempts;
+        let call = self.calls.get(slot)?;
+        let attempts = call.attempts;
+        if self.failing.remove(&call.id) == Some(true) {
+            return None;
+        }
         let loaded = self.loaded_call(self.info(slot));
         let entry = &mut self.loaded[loaded as usize];
         entry.outcome = Some((recorded, attempts));
@@ -660,7 +681,11 @@ impl Journal {
         loop {
             let state = &mut self.frames[frame.0 as usize];
             if state.replaying == 0 && !state.waiting.is_empty() {
-                return Next::Live(self.go_live(frame));
+                let ready = self.go_live(frame);
+                if !ready.is_empty() {
+                    return Next::Live(ready);
+                }
+                continue;
             }
             let Some(step) = state.queue.front() else { return Next::Nothing };
             match step {
@@ -815,6 +840,14 @@ impl Journal {
         open.sort_unstable();
         open.dedup();
         open
+    }
+}
+
+/// Whether it begins a wait, rather than saying of one that it goes on.
+fn begins_a_wait(what: &Waited) -> bool {
+    match what {
+        Waited::Answer { .. } | Waited::Until { .. } => true,
+        Waited::Refused { .. } => false,
     }
 }
 
