@@ -48,6 +48,8 @@ pub(crate) struct Journal {
     loaded_frames: HashMap<ScopeId, VecDeque<Step>, ByDigest>,
     definitions: HashMap<(CallKind, std::borrow::Cow<'static, str>), Definition>,
     appended: Vec<Appended>,
+    /// Failures in a task's body that are on their way to the store; whether they were opened again meanwhile.
+    failing: HashMap<CallId, bool, ByDigest>,
 }
 
 /// One entered entrypoint: the run's own or a nested one.
@@ -177,6 +179,7 @@ impl Journal {
             loaded_frames: HashMap::default(),
             definitions: HashMap::new(),
             appended: Vec::new(),
+            failing: HashMap::default(),
         };
         for (seq, record) in records {
             journal.take_in(seq, record)?;
@@ -209,9 +212,8 @@ impl Journal {
             }
             Record::Wait(Wait { call, what, .. }) => {
                 let loaded = self.loaded_call(call);
-                if !matches!(what, Waited::Refused { .. }) {
-                    // A question that was withdrawn is not open: it is asked anew if the code gets to wait for it again.
-                    self.loaded[loaded as usize].wait = Some(what).filter(|what| *what != Waited::Withdrawn);
+                if changes_the_wait(&what) {
+                    self.loaded[loaded as usize].wait = waited_for(what);
                 }
                 self.order_step(loaded, seq, RecordedStep::Wait);
             }
@@ -266,6 +268,9 @@ impl Journal {
         let mut frames = HashSet::new();
         let mut voided = HashSet::new();
         for call in calls {
+            if let Some(reopened) = self.failing.get_mut(call) {
+                *reopened = true;
+            }
             if let Some(&loaded) = self.loaded_calls.get(call) {
                 let entry = &mut self.loaded[loaded as usize];
                 (entry.outcome, entry.attempts, entry.next_ms) = (None, 0, 0);
@@ -538,7 +543,13 @@ impl Journal {
             Waited::Refused { .. } | Waited::Withdrawn => (Then::Nothing, true),
             Waited::Until { .. } => (Then::Nothing, false),
         };
-        let record = Record::Wait(Wait { call: self.info(slot), what, at_ms });
+        let call = self.info(slot);
+        if self.calls.get(slot).is_some_and(|call| self.is_in_a_body(call.scope)) && changes_the_wait(&what) {
+            // Another attempt of the body goes on waiting for the same.
+            let loaded = self.loaded_call(call.clone());
+            self.loaded[loaded as usize].wait = waited_for(what.clone());
+        }
+        let record = Record::Wait(Wait { call, what, at_ms });
         self.append(record, then, at_once);
     }
 
@@ -559,7 +570,12 @@ impl Journal {
         let recorded = Arc::new(recorded);
         let inner = self.calls.get(slot).map(|call| call.body_scope(slot, Order::AtOnce).id);
         match *recorded {
-            Recorded::Failure(_) => drop(self.scopes.entry(info.scope).or_default().unseen.insert(info.id)),
+            Recorded::Failure(_) => {
+                self.scopes.entry(info.scope).or_default().unseen.insert(info.id);
+                if self.calls.get(slot).is_some_and(|call| self.is_in_a_body(call.scope)) {
+                    self.failing.insert(info.id, false);
+                }
+            }
             // The calls within are covered by this outcome.
             Recorded::Value(_) => drop(inner.map(|inner| self.restart_scope(inner))),
         }
@@ -657,7 +673,11 @@ impl Journal {
 
     /// Keeps a live outcome for a later attempt of the body it was made in, as if it had been loaded.
     fn remember(&mut self, slot: Slot, recorded: Arc<Recorded>) -> Option<Step> {
-        let attempts = self.calls.get(slot)?.attempts;
+        let call = self.calls.get(slot)?;
+        let attempts = call.attempts;
+        if self.failing.remove(&call.id) == Some(true) {
+            return None;
+        }
         let loaded = self.loaded_call(self.info(slot));
         let entry = &mut self.loaded[loaded as usize];
         entry.outcome = Some((recorded, attempts));
@@ -669,7 +689,11 @@ impl Journal {
         loop {
             let state = &mut self.frames[frame.0 as usize];
             if state.replaying == 0 && !state.waiting.is_empty() {
-                return Next::Live(self.go_live(frame));
+                let ready = self.go_live(frame);
+                if !ready.is_empty() {
+                    return Next::Live(ready);
+                }
+                continue;
             }
             let Some(step) = state.queue.front() else { return Next::Nothing };
             match step {
@@ -825,6 +849,16 @@ impl Journal {
         open.dedup();
         open
     }
+}
+
+/// Whether this is what the call waits for from now on, and not only a note about the wait.
+fn changes_the_wait(what: &Waited) -> bool {
+    !matches!(what, Waited::Refused { .. })
+}
+
+/// What is waited for. A question that was withdrawn is not open: it is asked anew if the code gets to wait for it again.
+fn waited_for(what: Waited) -> Option<Waited> {
+    Some(what).filter(|what| *what != Waited::Withdrawn)
 }
 
 /// Hashes what is a digest already: its first bytes are the hash.
