@@ -473,3 +473,29 @@ fn a_pause_is_no_failed_attempt_and_a_retry_has_the_answer_already() {
         assert_eq!((ledger.count("answered at attempt 1"), ledger.count("answered at attempt 2")), (1, 1));
     });
 }
+
+#[task(timeout = "1s")]
+async fn asks_within_a_second() -> anyhow::Result<String> {
+    Ok(interrupt("slow?", &()).await)
+}
+
+#[task]
+async fn takes_ten_seconds() {
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+}
+
+#[entrypoint]
+async fn asks_beside_slow_work() -> anyhow::Result<String> {
+    let (answer, ()) = tokio::join!(asks_within_a_second(), takes_ten_seconds());
+    answer
+}
+
+/// The time in which a question is open is not the task's.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_stands_still_while_its_task_waits_for_an_answer() {
+    let thread = Runtime::builder().memory().thread("t").unwrap();
+    let paused = thread.invoke(asks_beside_slow_work()).await.unwrap();
+    assert_eq!(keys(paused.questions()), ["slow?"]);
+    thread.answer("slow?", "yes").await.unwrap();
+    assert_eq!(thread.resume(asks_beside_slow_work).await.unwrap().completed().unwrap(), "yes");
+}

@@ -18,7 +18,7 @@ pub struct Nondeterminism {
     pub expected: CallSketch,
     /// What of that call the journal has.
     pub step: RecordedStep,
-    /// The calls that the code made and the journal does not have, the first few.
+    /// The calls that the code made instead, the first few: the journal does not have them, or only further on.
     pub found: Vec<CallSketch>,
     /// Whether the entrypoint ended instead.
     pub ended: bool,

@@ -330,7 +330,8 @@ impl Journal {
         Some((frame, Scope { order: Order::Released(frame), ..scope }))
     }
 
-    fn is_in_a_body(&self, scope: Scope) -> bool {
+    /// Whether a scope stands in a task's body, however deep: a nested entrypoint's own scope does not by itself.
+    pub(crate) fn is_in_a_body(&self, scope: Scope) -> bool {
         match (scope.order, scope.owner) {
             (Order::AtOnce, _) => true,
             (Order::Released(_), None) => false,
@@ -815,13 +816,16 @@ impl Journal {
     }
 
     fn diverged(&self, frame: Frame, seq: Seq, loaded: u32, step: RecordedStep, ended: bool) -> Nondeterminism {
-        let found = self.frames[frame.0 as usize]
-            .waiting
-            .iter()
-            .filter_map(|slot| self.calls.get(*slot))
-            .take(SHOWN)
-            .map(|call| CallSketch::from(&call.info(None)))
-            .collect();
+        let state = &self.frames[frame.0 as usize];
+        // Also those that the journal has further on: the order may have changed.
+        let early = state.queue.iter().filter_map(|step| match step {
+            Step::Loaded { loaded, .. } => self.loaded[*loaded as usize].holder,
+            Step::Live { .. } => None,
+        });
+        let mut made: Vec<Slot> = state.waiting.iter().copied().chain(early).take(SHOWN).collect();
+        made.dedup();
+        let calls = made.into_iter().filter_map(|slot| self.calls.get(slot));
+        let found = calls.map(|call| CallSketch::from(&call.info(None))).collect();
         let expected = CallSketch::from(&self.loaded[loaded as usize].info);
         Nondeterminism { seq, expected, step, found, ended }
     }

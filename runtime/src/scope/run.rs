@@ -289,7 +289,7 @@ impl Run {
             Stage::Ready if !activity.begun => {
                 if call.kind != CallKind::Interrupt
                     && self.environment.draining.load(std::sync::atomic::Ordering::Acquire)
-                    && matches!(call.scope.order, Order::Released(_))
+                    && !state.journal.is_in_a_body(call.scope)
                 {
                     state.held_back = true;
                     false
