@@ -48,9 +48,8 @@ async fn polled<F: Future>(future: F, times: usize) -> (Option<F::Output>, usize
             return Poll::Ready(None);
         }
         polls += 1;
-        let waker = counting
-            .get_or_insert_with(|| Arc::new(CountingWaker(AtomicUsize::new(0), cx.waker().clone())))
-            .clone();
+        let waker =
+            counting.get_or_insert_with(|| Arc::new(CountingWaker(AtomicUsize::new(0), cx.waker().clone()))).clone();
         future.as_mut().poll(&mut Context::from_waker(&Waker::from(waker))).map(Some)
     })
     .await;

@@ -3,7 +3,7 @@
 
 mod cancellation;
 mod combinators;
-//mod foreign_wakes;
+mod foreign_wakes;
 mod names;
 mod nested;
 mod nondeterminism;
