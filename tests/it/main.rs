@@ -9,4 +9,4 @@ mod nested;
 mod nondeterminism;
 mod panics;
 mod replay;
-//mod thread_ids;
+mod thread_ids;
