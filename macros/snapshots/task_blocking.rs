@@ -2,6 +2,7 @@
 #[allow(
     clippy::diverging_sub_expression,
     clippy::let_unit_value,
+    clippy::multiple_bound_locations,
     clippy::needless_arbitrary_self_type,
     clippy::no_effect_underscore_binding,
     clippy::type_complexity,
