@@ -44,6 +44,16 @@ impl Ticket {
     }
 }
 
+impl Ticket {
+    /// The answer, if there was one from the beginning.
+    pub(crate) fn at_once(&mut self) -> Option<Result<(), CheckpointError>> {
+        match &mut self.0 {
+            State::Ready(answer) => answer.take(),
+            State::Waiting(_) => None,
+        }
+    }
+}
+
 impl Acknowledge {
     /// Answers the ticket.
     pub fn answer(self, answer: Result<(), CheckpointError>) {

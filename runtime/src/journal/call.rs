@@ -120,7 +120,7 @@ pub(crate) struct Call {
     /// What the loaded records of this call are, if there are any.
     pub(super) loaded: Option<u32>,
     /// Whether its future is gone.
-    pub(super) dropped: bool,
+    pub(crate) dropped: bool,
     /// Whether its outcome is on its way through the checkpointer or the queue.
     pub(super) in_flight: bool,
 }

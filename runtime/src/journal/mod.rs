@@ -9,6 +9,9 @@
 
 mod call;
 mod divergence;
+mod hasher;
+mod load;
+mod order;
 mod record;
 mod table;
 #[cfg(test)]
@@ -17,14 +20,15 @@ mod tests;
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     fmt,
-    hash::{BuildHasherDefault, Hasher},
     sync::Arc,
 };
 
 pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stage};
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
+use hasher::ByDigest;
+use load::{changes_the_wait, waited_for};
 pub use record::CallKind;
-pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Wait, Waited};
+pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Unread, Wait, Waited};
 use table::Table;
 
 use crate::{
@@ -48,6 +52,8 @@ pub(crate) struct Journal {
     loaded_frames: HashMap<ScopeId, VecDeque<Step>, ByDigest>,
     definitions: HashMap<(CallKind, std::borrow::Cow<'static, str>), Definition>,
     appended: Vec<Appended>,
+    /// Failures in a task's body that are on their way to the store; whether they were opened again meanwhile.
+    failing: HashMap<CallId, bool, ByDigest>,
 }
 
 /// One entered entrypoint: the run's own or a nested one.
@@ -58,6 +64,8 @@ struct FrameState {
     queue: VecDeque<Step>,
     /// How many steps of the queue were loaded; replay lasts while there are any.
     replaying: usize,
+    /// How many outcomes were recorded in this process and not released yet.
+    ahead: u32,
     /// Calls that wait for the end of replay.
     waiting: Vec<Slot>,
     /// What it was released so far, kept where the entrypoint may be entered anew in this process: in a task's body.
@@ -71,6 +79,8 @@ struct FrameState {
 enum Step {
     /// A loaded record of this call.
     Loaded { loaded: u32, seq: Seq, step: RecordedStep, voided: bool },
+    /// A loaded wake of this call that nobody read.
+    Unread { loaded: u32 },
     /// An outcome of this process.
     Live { slot: Slot, recorded: Arc<Recorded> },
 }
@@ -132,6 +142,8 @@ pub(crate) enum Then {
 pub(crate) enum Next {
     /// This call's outcome; wake it. Whether it was loaded.
     Release { slot: Slot, replayed: bool },
+    /// Wake this call: it was woken here before, and nobody looked.
+    Wake(Slot),
     /// Replay is over; wake these, their bodies may start.
     Live(Vec<Slot>),
     /// The code and the journal do not agree.
@@ -159,153 +171,9 @@ pub(crate) struct BrokenJournal {
 }
 
 impl Journal {
-    /// A journal of the records after a run's start; `next_seq` is the place after the last of them.
-    pub(crate) fn load(records: Vec<(Seq, Record)>, next_seq: u32) -> Result<Self, BrokenJournal> {
-        let mut journal = Self {
-            next_seq,
-            calls: Table::default(),
-            frames: Vec::new(),
-            scopes: HashMap::default(),
-            loaded: Vec::new(),
-            loaded_calls: HashMap::default(),
-            loaded_frames: HashMap::default(),
-            definitions: HashMap::new(),
-            appended: Vec::new(),
-        };
-        for (seq, record) in records {
-            journal.take_in(seq, record)?;
-        }
-        journal.enter(Scope::ROOT.id, false);
-        Ok(journal)
-    }
-
-    fn take_in(&mut self, seq: Seq, record: Record) -> Result<(), BrokenJournal> {
-        match record {
-            Record::Outcome(Outcome { call, recorded, attempts, .. }) => {
-                let (id, scope) = (call.id, call.scope);
-                match *recorded {
-                    Recorded::Failure(_) => drop(self.scopes.entry(scope).or_default().unseen.insert(id)),
-                    // The calls within are covered by this outcome.
-                    Recorded::Value(_) => drop(self.scopes.remove(&call::body_scope_id(id))),
-                }
-                let loaded = self.loaded_call(call);
-                if self.loaded[loaded as usize].outcome.replace((recorded, attempts)).is_some() {
-                    return Err(BrokenJournal { seq, detail: format!("call {id} has two outcomes") });
-                }
-                self.order_step(loaded, seq, RecordedStep::Outcome);
-            }
-            Record::Attempt(Attempt { call, number, reopened, next_ms, .. }) => {
-                let loaded = self.loaded_call(call);
-                let entry = &mut self.loaded[loaded as usize];
-                (entry.attempts, entry.next_ms) = (number, next_ms);
-                self.order_step(loaded, seq, RecordedStep::Attempt);
-                self.void(&reopened);
-            }
-            Record::Wait(Wait { call, what, .. }) => {
-                let loaded = self.loaded_call(call);
-                if !matches!(what, Waited::Refused { .. }) {
-                    // A question that was withdrawn is not open: it is asked anew if the code gets to wait for it again.
-                    self.loaded[loaded as usize].wait = Some(what).filter(|what| *what != Waited::Withdrawn);
-                }
-                self.order_step(loaded, seq, RecordedStep::Wait);
-            }
-            Record::Resume(Resume { reopened, .. }) => self.void(&reopened),
-            // An end that was followed by a resume: its list is in the resume.
-            Record::End(_) => {}
-            Record::Start(_) => return Err(BrokenJournal { seq, detail: "a second start of the run".to_owned() }),
-        }
-        Ok(())
-    }
-
-    fn loaded_call(&mut self, info: CallInfo) -> u32 {
-        let next = u32::try_from(self.loaded.len()).expect("a run has fewer than 2^32 records");
-        let loaded = *self.loaded_calls.entry(info.id).or_insert(next);
-        if loaded == next {
-            let (outcome, wait, holder) = (None, None, None);
-            self.loaded.push(Loaded { info, outcome, attempts: 0, next_ms: 0, wait, claimed: false, holder });
-        }
-        loaded
-    }
-
-    fn order_step(&mut self, loaded: u32, seq: Seq, step: RecordedStep) {
-        if let Some(frame) = self.loaded[loaded as usize].info.frame {
-            let step = Step::Loaded { loaded, seq, step, voided: false };
-            self.loaded_frames.entry(frame).or_default().push_back(step);
-        }
-    }
-
-    /// Takes back what the journal has of these calls: they are opened again.
-    fn void(&mut self, calls: &[CallId]) {
-        let mut frames = HashSet::new();
-        let mut voided = HashSet::new();
-        for call in calls {
-            if let Some(&loaded) = self.loaded_calls.get(call) {
-                let entry = &mut self.loaded[loaded as usize];
-                (entry.outcome, entry.attempts, entry.next_ms) = (None, 0, 0);
-                if let Some(state) = self.scopes.get_mut(&entry.info.scope) {
-                    state.unseen.remove(call);
-                }
-                voided.insert(loaded);
-                frames.extend(entry.info.frame);
-            }
-        }
-        for frame in frames {
-            for step in self.loaded_frames.get_mut(&frame).into_iter().flatten() {
-                // An open question or a set timer is not a failure: its wait stands.
-                if let Step::Loaded { loaded, voided: void, step, .. } = step
-                    && *step != RecordedStep::Wait
-                    && voided.contains(loaded)
-                {
-                    *void = true;
-                }
-            }
-        }
-    }
-
-    /// Enters an entrypoint: the run's own, or a nested one whose body starts.
-    pub(crate) fn enter(&mut self, scope: ScopeId, may_be_entered_again: bool) -> Frame {
-        let queue = self.loaded_frames.remove(&scope).unwrap_or_default();
-        let frame = Frame(u32::try_from(self.frames.len()).expect("a run has fewer than 2^32 entrypoints"));
-        let history = may_be_entered_again.then(Vec::new);
-        self.frames.push(FrameState {
-            scope,
-            replaying: queue.len(),
-            queue,
-            waiting: Vec::new(),
-            history,
-            abandoned: false,
-        });
-        frame
-    }
-
-    /// Whether the entrypoint still has loaded records to release.
-    pub(crate) fn is_replaying(&self, frame: Frame) -> bool {
-        self.frames[frame.0 as usize].replaying > 0
-    }
-
     /// The scope of the calls in the body of `slot`: a task's.
     pub(crate) fn body_scope(&self, slot: Slot) -> Option<Scope> {
         Some(self.calls.get(slot)?.body_scope(slot, Order::AtOnce))
-    }
-
-    /// The scope of the calls in the body of `slot`: a nested entrypoint's, which is entered.
-    pub(crate) fn enter_nested(&mut self, slot: Slot) -> Option<(Frame, Scope)> {
-        let call = self.calls.get(slot)?;
-        let again = self.is_in_a_body(call.scope);
-        let scope = call.body_scope(slot, Order::AtOnce);
-        let frame = self.enter(scope.id, again);
-        Some((frame, Scope { order: Order::Released(frame), ..scope }))
-    }
-
-    /// Whether a scope stands in a task's body, however deep: a nested entrypoint's own scope does not by itself.
-    pub(crate) fn is_in_a_body(&self, scope: Scope) -> bool {
-        match (scope.order, scope.owner) {
-            (Order::AtOnce, _) => true,
-            (Order::Released(_), None) => false,
-            (Order::Released(_), Some((owner, _))) => {
-                self.calls.get(owner).is_some_and(|call| self.is_in_a_body(call.scope))
-            }
-        }
     }
 
     /// The scope of a branch of this name; branches of one name in a scope are told apart by their order.
@@ -511,7 +379,13 @@ impl Journal {
             Waited::Refused { .. } | Waited::Withdrawn => (Then::Nothing, true),
             Waited::Until { .. } => (Then::Nothing, false),
         };
-        let record = Record::Wait(Wait { call: self.info(slot), what, at_ms });
+        let call = self.info(slot);
+        if self.calls.get(slot).is_some_and(|call| self.is_in_a_body(call.scope)) && changes_the_wait(&what) {
+            // Another attempt of the body goes on waiting for the same.
+            let loaded = self.loaded_call(call.clone());
+            self.loaded[loaded as usize].wait = waited_for(what.clone());
+        }
+        let record = Record::Wait(Wait { call, what, at_ms });
         self.append(record, then, at_once);
     }
 
@@ -532,12 +406,20 @@ impl Journal {
         let recorded = Arc::new(recorded);
         let inner = self.calls.get(slot).map(|call| call.body_scope(slot, Order::AtOnce).id);
         match *recorded {
-            Recorded::Failure(_) => drop(self.scopes.entry(info.scope).or_default().unseen.insert(info.id)),
+            Recorded::Failure(_) => {
+                self.scopes.entry(info.scope).or_default().unseen.insert(info.id);
+                if self.calls.get(slot).is_some_and(|call| self.is_in_a_body(call.scope)) {
+                    self.failing.insert(info.id, false);
+                }
+            }
             // The calls within are covered by this outcome.
             Recorded::Value(_) => drop(inner.map(|inner| self.restart_scope(inner))),
         }
         let then = match order {
-            Order::Released(frame) => Then::Queue(frame, slot, recorded.clone()),
+            Order::Released(frame) => {
+                self.frames[frame.0 as usize].ahead += 1;
+                Then::Queue(frame, slot, recorded.clone())
+            }
             Order::AtOnce => Then::HandOn(slot, recorded.clone()),
         };
         self.append(Record::Outcome(Outcome { call: info, recorded, attempts, at_ms, took_ms }), then, at_once);
@@ -577,181 +459,6 @@ impl Journal {
         self.next_seq
     }
 
-    /// A record's outcome is durable: it takes its turn. The call to wake, if its outcome is handed on at once.
-    pub(crate) fn recorded(&mut self, then: Then) -> Option<Slot> {
-        match then {
-            Then::Nothing | Then::Opened => None,
-            Then::TryAgain(slot) => {
-                self.calls.get_mut(slot)?.stage = Stage::Ready;
-                Some(slot)
-            }
-            Then::Queue(frame, slot, recorded) => {
-                let state = &mut self.frames[frame.0 as usize];
-                if !state.abandoned {
-                    state.queue.push_back(Step::Live { slot, recorded });
-                } else if state.history.is_some() {
-                    let scope = state.scope;
-                    if let Some(step) = self.remember(slot, recorded) {
-                        self.loaded_frames.entry(scope).or_default().push_back(step);
-                    }
-                    self.calls.remove(slot);
-                }
-                None
-            }
-            Then::HandOn(slot, recorded) => {
-                let call = self.calls.get_mut(slot)?;
-                call.in_flight = false;
-                call.stage = Stage::Released(recorded.clone());
-                let dropped = call.dropped;
-                self.remember(slot, recorded);
-                if dropped {
-                    self.calls.remove(slot);
-                    return None;
-                }
-                Some(slot)
-            }
-        }
-    }
-
-    /// Keeps a live outcome for a later attempt of the body it was made in, as if it had been loaded.
-    fn remember(&mut self, slot: Slot, recorded: Arc<Recorded>) -> Option<Step> {
-        let attempts = self.calls.get(slot)?.attempts;
-        let loaded = self.loaded_call(self.info(slot));
-        let entry = &mut self.loaded[loaded as usize];
-        entry.outcome = Some((recorded, attempts));
-        Some(Step::Loaded { loaded, seq: Seq(self.next_seq), step: RecordedStep::Outcome, voided: false })
-    }
-
-    /// What the settled entrypoint is given next.
-    pub(crate) fn next(&mut self, frame: Frame) -> Next {
-        loop {
-            let state = &mut self.frames[frame.0 as usize];
-            if state.replaying == 0 && !state.waiting.is_empty() {
-                return Next::Live(self.go_live(frame));
-            }
-            let Some(step) = state.queue.front() else { return Next::Nothing };
-            match step {
-                Step::Live { .. } => {
-                    let Some(Step::Live { slot, recorded }) = state.queue.pop_front() else {
-                        unreachable!("it is the front")
-                    };
-                    if self.release(frame, slot, &recorded, None) {
-                        return Next::Release { slot, replayed: false };
-                    }
-                }
-                &Step::Loaded { loaded, seq, step, voided } => {
-                    let entry = &self.loaded[loaded as usize];
-                    if !voided && !entry.claimed {
-                        return Next::Diverged(Box::new(self.diverged(frame, seq, loaded, step, false)));
-                    }
-                    let passed = state.queue.pop_front();
-                    state.replaying -= 1;
-                    if let (Some(history), Some(step)) = (&mut state.history, passed) {
-                        history.push(step);
-                    }
-                    let holder = entry.holder;
-                    let recorded = entry.outcome.as_ref().map(|(recorded, _)| recorded.clone());
-                    if !voided
-                        && step == RecordedStep::Outcome
-                        && let (Some(slot), Some(recorded)) = (holder, recorded)
-                        && self.release(frame, slot, &recorded, Some(loaded))
-                    {
-                        return Next::Release { slot, replayed: true };
-                    }
-                }
-            }
-        }
-    }
-
-    /// Hands a call its outcome, unless its future is gone.
-    fn release(&mut self, frame: Frame, slot: Slot, recorded: &Arc<Recorded>, loaded: Option<u32>) -> bool {
-        let again = self.frames[frame.0 as usize].history.is_some();
-        if loaded.is_none()
-            && again
-            && let Some(step) = self.remember(slot, recorded.clone())
-        {
-            self.frames[frame.0 as usize].history.as_mut().expect("asked above").push(step);
-        }
-        let Some(call) = self.calls.get_mut(slot) else { return false };
-        call.in_flight = false;
-        if call.dropped {
-            self.calls.remove(slot);
-            return false;
-        }
-        call.stage = Stage::Released(recorded.clone());
-        true
-    }
-
-    /// Ends an entrypoint's replay if nothing loaded is left; the calls whose bodies may start now.
-    fn go_live(&mut self, frame: Frame) -> Vec<Slot> {
-        let mut ready = std::mem::take(&mut self.frames[frame.0 as usize].waiting);
-        ready.retain(|slot| match self.calls.get_mut(*slot) {
-            Some(call) if matches!(call.stage, Stage::Waiting) => {
-                call.stage = Stage::Ready;
-                true
-            }
-            _ => false,
-        });
-        ready
-    }
-
-    /// Ends an entrypoint: what is left must belong to calls that were made. The calls whose bodies may start now, though
-    /// their code is gone.
-    pub(crate) fn leave(&mut self, frame: Frame) -> Result<Vec<Slot>, Box<Nondeterminism>> {
-        let left = self.frames[frame.0 as usize].queue.iter().find_map(|step| match *step {
-            Step::Loaded { loaded, seq, step, voided: false } if !self.loaded[loaded as usize].claimed => {
-                Some((seq, loaded, step))
-            }
-            _ => None,
-        });
-        match left {
-            Some((seq, loaded, step)) => Err(Box::new(self.diverged(frame, seq, loaded, step, true))),
-            None => {
-                let ready = self.go_live(frame);
-                // It may have failed, and be made again by the body that it stands in.
-                self.abandon(frame);
-                Ok(ready)
-            }
-        }
-    }
-
-    /// Leaves an entrypoint. If the body it stands in may start again, so may it: what it was given becomes its journal.
-    pub(crate) fn abandon(&mut self, frame: Frame) {
-        let state = &mut self.frames[frame.0 as usize];
-        state.abandoned = true;
-        let Some(history) = &mut state.history else { return };
-        let (scope, mut steps) = (state.scope, std::mem::take(history));
-        let rest: Vec<Step> = state.queue.drain(..).collect();
-        for step in rest {
-            match step {
-                Step::Loaded { .. } => steps.push(step),
-                Step::Live { slot, recorded } => steps.extend(self.remember(slot, recorded)),
-            }
-        }
-        for step in &steps {
-            if let Step::Loaded { loaded, .. } = step {
-                let entry = &mut self.loaded[*loaded as usize];
-                (entry.claimed, entry.holder) = (false, None);
-            }
-        }
-        self.loaded_frames.insert(scope, steps.into());
-    }
-
-    fn diverged(&self, frame: Frame, seq: Seq, loaded: u32, step: RecordedStep, ended: bool) -> Nondeterminism {
-        let state = &self.frames[frame.0 as usize];
-        // Also those that the journal has further on: the order may have changed.
-        let early = state.queue.iter().filter_map(|step| match step {
-            Step::Loaded { loaded, .. } => self.loaded[*loaded as usize].holder,
-            Step::Live { .. } => None,
-        });
-        let mut made: Vec<Slot> = state.waiting.iter().copied().chain(early).take(SHOWN).collect();
-        made.dedup();
-        let calls = made.into_iter().filter_map(|slot| self.calls.get(slot));
-        let found = calls.map(|call| CallSketch::from(&call.info(None))).collect();
-        let expected = CallSketch::from(&self.loaded[loaded as usize].info);
-        Nondeterminism { seq, expected, step, found, ended }
-    }
-
     /// The call's future is gone. `detached`: its body goes on all the same, and is recorded.
     pub(crate) fn drop_call(&mut self, slot: Slot, detached: bool) {
         let Some(call) = self.calls.get_mut(slot) else { return };
@@ -774,40 +481,6 @@ impl Journal {
         open.sort_unstable();
         open.dedup();
         open
-    }
-}
-
-/// Hashes what is a digest already: its first bytes are the hash.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct DigestHasher(u64);
-
-type ByDigest = BuildHasherDefault<DigestHasher>;
-
-impl Hasher for DigestHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(u64::from(word));
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
-    fn write_u128(&mut self, word: u128) {
-        self.write_u64(word as u64);
-        self.write_u64((word >> 64) as u64);
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) enum Record {
     Wait(Wait),
     /// A run that had failed goes on; these calls are opened again.
     Resume(Resume),
+    /// A call was woken and nobody looked.
+    Unread(Unread),
     /// The run ended.
     End(End),
 }
@@ -161,6 +163,15 @@ pub(crate) struct Resume {
     pub(crate) at_ms: u64,
 }
 
+/// A wake of a call in an entrypoint that was not read by anybody. A stream keeps what was woken in a line, and reads it in
+/// that order later: so the wake is repeated on replay, where no body is there to make it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Unread {
+    pub(crate) call: CallInfo,
+    /// How many of the recorded outcomes of the same order had not been released by then: the newest ones.
+    pub(crate) ahead: u32,
+}
+
 /// A run's end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
@@ -215,6 +226,7 @@ impl Record {
             Self::Wait(record) => bytes(3, record),
             Self::Resume(record) => bytes(4, record),
             Self::End(record) => bytes(5, record),
+            Self::Unread(record) => bytes(6, record),
         }
     }
 
@@ -233,6 +245,7 @@ impl Record {
             3 => Self::Wait(parse(rest)?),
             4 => Self::Resume(parse(rest)?),
             5 => Self::End(parse(rest)?),
+            6 => Self::Unread(parse(rest)?),
             other => return Err(RecordError(format!("a record of unknown kind {other}"))),
         })
     }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::{
     Failure, OutputCodec, Recorded, TaskError, TaskErrorKind, plain_codec,
     probe::{
-        AsChain as _, AsNothing as _, AsTyped as _, FromDisplayed as _, FromNoTaskError as _, FromNothing as _,
-        FromReported as _, FromSources as _, FromTaskError as _, Probe,
+        AsChain as _, AsTyped as _, FromDisplayed as _, FromNoTaskError as _, FromNothing as _, FromReported as _,
+        FromSources as _, FromTaskError as _, Probe,
     },
     result_codec,
 };

@@ -54,17 +54,18 @@ impl<O> Entered<O> {
         self.signal.driver.register(cx.waker());
         let mut nudged: Vec<Slot> = Vec::new();
         loop {
-            if (self.signal.take_own() || std::mem::take(&mut self.unsettled))
-                && let Some(returned) = self.settle()
-            {
-                return Poll::Ready(returned);
-            }
+            let polls = self.signal.take_own() || std::mem::take(&mut self.unsettled);
+            let returned = if polls { self.settle() } else { None };
             if self.run.is_stopped() {
                 return Poll::Pending;
             }
+            // Also if it returned: on replay, what woke it would not come.
             if self.signal.is_foreign() {
                 self.run.fail(RunError::ForeignWake { entrypoint: self.name.to_owned() });
                 return Poll::Pending;
+            }
+            if let Some(returned) = returned {
+                return Poll::Ready(returned);
             }
             if !nudged.is_empty() {
                 self.run.note_unread(&nudged);

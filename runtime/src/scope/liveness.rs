@@ -33,6 +33,7 @@ pub(super) struct Liveness {
 
 /// What is known of a call beside the journal.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of one another")]
 pub(super) struct Activity {
     /// The call.
     slot: Option<Slot>,
@@ -44,8 +45,10 @@ pub(super) struct Activity {
     pub(super) body: Option<Waker>,
     /// Whether it has a body that was begun and has not ended.
     pub(super) begun: bool,
-    /// Whether somebody polls its body when it is woken.
-    reading: Reading,
+    /// It was woken, and not polled since.
+    nudged: bool,
+    /// It was woken once, and the code settled without polling it: a stream that is not being read.
+    unread: bool,
     /// What it waits for, in the order of waits.
     wait: Option<u64>,
     /// How many waits for the outside there are in or beneath its body.
@@ -57,20 +60,9 @@ pub(super) struct Activity {
     counted: bool,
 }
 
-/// Whether somebody polls a body when it is woken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Reading {
-    #[default]
-    Read,
-    /// It was woken, and not polled since.
-    Nudged,
-    /// It was woken and the code settled without polling it: a stream that is not being read.
-    Unread,
-}
-
 impl Activity {
     fn is_live(&self) -> bool {
-        self.begun && self.blocked == 0 && self.reading != Reading::Unread
+        self.begun && self.blocked == 0 && !self.unread
     }
 }
 
@@ -92,7 +84,7 @@ impl Liveness {
     /// Whether any body is alive, but for those within calls that nobody reads: they are polled by nobody either.
     pub(super) fn is_alive(&mut self, journal: &Journal) -> bool {
         let Self { activities, unread, .. } = self;
-        let is_unread = |slot: &Slot| activities[slot.index()].reading == Reading::Unread;
+        let is_unread = |slot: &Slot| activities[slot.index()].unread;
         unread.retain(|slot| journal.call(*slot).is_some() && is_unread(slot));
         self.live > 0 && (self.unread.is_empty() || self.activities.iter().any(|of| self.is_polled(journal, of)))
     }
@@ -104,7 +96,7 @@ impl Liveness {
             return false;
         }
         while let Some(call) = next.and_then(|slot| journal.call(slot)) {
-            if activity.reading == Reading::Unread {
+            if activity.unread {
                 return false;
             }
             let Some((owner, _)) = call.scope.owner.filter(|_| !activity.spawned) else { return true };
@@ -117,30 +109,31 @@ impl Liveness {
     /// Its future is polled, with this waker.
     pub(super) fn polled(&mut self, slot: Slot, waker: &Waker) -> &mut Activity {
         let activity = self.of(slot);
-        activity.reading = Reading::Read;
+        (activity.nudged, activity.unread) = (false, false);
         if !activity.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             activity.waker = Some(waker.clone());
         }
         activity
     }
 
-    /// Its body was woken; whoever awaits it is to be woken too.
-    pub(super) fn nudge(&mut self, slot: Slot) -> Option<Waker> {
+    /// What wakes the code that awaits the call, so that it polls the body; added to `nudged`, to see whether it does.
+    pub(super) fn nudge(&mut self, slot: Slot, nudged: &mut Vec<Slot>) -> Option<Waker> {
         let activity = self.of(slot);
-        if activity.reading == Reading::Read {
-            activity.reading = Reading::Nudged;
-        }
-        activity.waker.clone()
+        let waker = activity.waker.clone()?;
+        activity.nudged = true;
+        nudged.push(slot);
+        Some(waker)
     }
 
-    /// The code settled: if the body was nudged and not polled, nobody reads it.
-    pub(super) fn settled(&mut self, slot: Slot) {
+    /// The code settled: whether the call was nudged and not polled, so that nobody reads it.
+    pub(super) fn settled(&mut self, slot: Slot) -> bool {
         let activity = self.of(slot);
-        if activity.reading == Reading::Nudged {
-            activity.reading = Reading::Unread;
+        let missed = std::mem::take(&mut activity.nudged);
+        if missed && !std::mem::replace(&mut activity.unread, true) {
             self.unread.push(slot);
             self.recount(slot);
         }
+        missed
     }
 
     /// Counts a call as live or not, after something of it changed.

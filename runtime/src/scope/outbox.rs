@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    run::{Mode, Run, Stop},
+    run::{Mode, Run, State, Stop},
     wake_for_release,
 };
 use crate::{
@@ -44,6 +44,17 @@ impl Outbox {
     }
 }
 
+impl State {
+    /// The store did not take a commit: nothing more is sent to it, so that no record has a gap before it. Also a run
+    /// that was about to go on as a new one stops here. Only whoever drives the run sends, so that nobody is to be woken.
+    fn store_failed(&mut self, error: RunError) {
+        if !matches!(self.stop, Some(Stop::Error(_))) {
+            self.stop = Some(Stop::Error(error.clone()));
+        }
+        self.outbox.failed.get_or_insert(error);
+    }
+}
+
 impl Run {
     /// Sends what was appended on its way, and takes in what became durable; whether anything changed.
     pub(crate) fn pump(self: &Arc<Self>, cx: &mut Context<'_>) -> bool {
@@ -64,25 +75,12 @@ impl Run {
             match done {
                 Ok(thens) => self.take_in(thens),
                 Err(error) => {
-                    self.store_failed(error.into());
+                    self.lock().store_failed(error.into());
                     break;
                 }
             }
         }
         changed
-    }
-
-    /// The store did not take a commit: nothing more is sent to it, so that no record has a gap before it. Also a run
-    /// that was about to go on as a new one stops here.
-    fn store_failed(self: &Arc<Self>, error: RunError) {
-        {
-            let mut state = self.lock();
-            if !matches!(state.stop, Some(Stop::Error(_))) {
-                state.stop = Some(Stop::Error(error.clone()));
-            }
-            state.outbox.failed.get_or_insert(error);
-        }
-        self.nudge();
     }
 
     /// Waits until everything on its way is durable.
@@ -102,8 +100,8 @@ impl Run {
     /// Sends what was appended as one commit; `with` goes with it. `all`: also what waits for the run's end.
     pub(crate) fn flush(self: &Arc<Self>, all: bool, with: Vec<Change>) -> bool {
         let now = {
-            let mut locked = self.lock();
-            let state = &mut *locked;
+            let mut state = self.lock();
+            let state = &mut *state;
             if state.outbox.failed.is_some() {
                 return false;
             }
@@ -128,8 +126,7 @@ impl Run {
                 thens.push(entry.then);
             }
             if let Some(error) = failed {
-                drop(locked);
-                self.store_failed(error.into());
+                state.store_failed(error.into());
                 return true;
             }
             state.outbox.overlay.extend(with);
@@ -139,10 +136,20 @@ impl Run {
                     expect: vec![Expect::Lease(self.epoch)],
                     changes: std::mem::take(&mut state.outbox.overlay),
                 };
-                let ticket = self.environment.checkpointer.commit(commit);
-                let waits = self.mode == Mode::Sync || state.outbox.in_flight.len() >= IN_FLIGHT;
-                let later = if waits { std::mem::take(&mut thens) } else { Vec::new() };
-                state.outbox.in_flight.push_back((ticket, later));
+                let mut ticket = self.environment.checkpointer.commit(commit);
+                match ticket.at_once() {
+                    Some(Err(error)) => {
+                        state.store_failed(error.into());
+                        return true;
+                    }
+                    Some(Ok(())) if state.outbox.in_flight.is_empty() => {}
+                    answered => {
+                        let ticket = answered.map_or(ticket, Ticket::ready);
+                        let waits = self.mode == Mode::Sync || state.outbox.in_flight.len() >= IN_FLIGHT;
+                        let later = if waits { std::mem::take(&mut thens) } else { Vec::new() };
+                        state.outbox.in_flight.push_back((ticket, later));
+                    }
+                }
             }
             thens
         };

@@ -499,9 +499,19 @@ impl Run {
                     let waker = state.liveness.of(slot).waker.take();
                     (waker.into_iter().collect(), Some((slot, replayed)), Vec::new())
                 }
+                Next::Wake(slot) => {
+                    let waker = state.liveness.of(slot).waker.clone();
+                    (waker.into_iter().collect(), None, Vec::new())
+                }
                 Next::Live(ready) => {
-                    let wakers = ready.iter().filter_map(|slot| state.liveness.of(*slot).waker.clone());
-                    (wakers.collect::<Vec<_>>(), None, if state.later.is_empty() { Vec::new() } else { ready })
+                    let mut wakers = Vec::with_capacity(ready.len());
+                    for slot in &ready {
+                        // Whoever made a call that is detached is not to be woken for it.
+                        if state.journal.call(*slot).is_some_and(|call| !call.dropped) {
+                            wakers.extend(state.liveness.nudge(*slot, nudged));
+                        }
+                    }
+                    (wakers, None, if state.later.is_empty() { Vec::new() } else { ready })
                 }
                 Next::Diverged(divergence) => {
                     state.stop = Some(Stop::Error(RunError::Nondeterminism(divergence)));
@@ -516,8 +526,7 @@ impl Run {
                     let mut wakers = Vec::with_capacity(woken.len());
                     for slot in woken {
                         if state.journal.call(slot).is_some() {
-                            wakers.extend(state.liveness.nudge(slot));
-                            nudged.push(slot);
+                            wakers.extend(state.liveness.nudge(slot, nudged));
                         }
                     }
                     (wakers, None, Vec::new())
@@ -549,13 +558,21 @@ impl Run {
         self.environment.observe(|| Event::Released { call, replayed, value: recall(recorded) });
     }
 
-    /// After the entrypoint settled: bodies that were woken and not polled are read by nobody.
-    pub(crate) fn note_unread(&self, woken: &[Slot]) {
-        let mut state = self.lock();
-        for slot in woken {
-            if state.journal.call(*slot).is_some() {
-                state.liveness.settled(*slot);
+    /// After the entrypoint settled: calls that were woken and not polled are read by nobody. That is recorded, since
+    /// what holds them may read what was woken first, first.
+    pub(crate) fn note_unread(self: &Arc<Self>, woken: &[Slot]) {
+        let mut noted = false;
+        {
+            let mut state = self.lock();
+            for slot in woken {
+                if state.journal.call(*slot).is_some() && state.liveness.settled(*slot) {
+                    state.journal.unread(*slot);
+                    noted = true;
+                }
             }
+        }
+        if noted {
+            self.nudge();
         }
     }
 
