@@ -233,7 +233,7 @@ async fn under_ok_and_match() -> u32 {
     let asked: Result<u32, std::fmt::Error> = async { Ok(interrupt("ask", &()).await) }.await;
     match asked.ok() {
         Some(answer) => answer,
-        None => 0,
+        None => 100,
     }
 }
 
