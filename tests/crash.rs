@@ -181,12 +181,9 @@ fn opener(folder: &Path) -> Child {
 
 /// The first line, and not more, so that the rest can be read later.
 fn says(child: &mut Child) -> String {
-    let mut line = Vec::new();
-    for byte in child.stdout.as_mut().unwrap().bytes() {
-        match byte.unwrap() {
-            b'\n' => break,
-            byte => line.push(byte),
-        }
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while child.stdout.as_mut().unwrap().read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+        line.extend(byte);
     }
     String::from_utf8(line).unwrap()
 }

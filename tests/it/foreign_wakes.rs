@@ -228,12 +228,13 @@ async fn under_a_question_mark() -> anyhow::Result<u32> {
     Ok(asks().await.or_else(|_| anyhow::Ok(0))?)
 }
 
+#[allow(clippy::manual_unwrap_or, reason = "a user writes it so")]
 #[entrypoint]
 async fn under_ok_and_match() -> u32 {
     let asked: Result<u32, std::fmt::Error> = async { Ok(interrupt("ask", &()).await) }.await;
     match asked.ok() {
         Some(answer) => answer,
-        None => 0,
+        None => 100,
     }
 }
 

@@ -3,10 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::SystemTime,
 };
 
@@ -139,7 +136,7 @@ impl Code {
             mutant("insert a clock", &|steps| steps.insert(place, Step::Now));
             mutant("repeat", &|steps| steps.insert(place, steps[place].clone()));
             mutant("insert calls side by side", &|steps| {
-                steps.insert(place, Step::Fan(vec![("alpha", Arg::Whole(1)); 2]))
+                steps.insert(place, Step::Fan(vec![("alpha", Arg::Whole(1)); 2]));
             });
             for other in place + 1..self.0.len() {
                 mutant("reorder", &|steps| steps.swap(place, other));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use durably::{
     Outcome, Runtime, ThreadId, ThreadIdError,
-    checkpoint::{Change, Checkpointer, Commit, Key},
+    checkpoint::{Change, Commit, Key},
     entrypoint, interrupt, task,
 };
 use tests::{Chance, on_every_checkpointer, size};
@@ -163,9 +163,9 @@ async fn asks(name: String) -> String {
 
 #[test]
 fn runs_on_hostile_names_are_answered_and_resumed_each_for_itself() {
-    let named = ["a:b", "a", "b:c", "a}12:{a", "a\0b", "a/b", "a/b/c", "A", "..", "%", "\u{202e}a", "é", "e\u{301}"];
+    let short = ["a:b", "a", "b:c", "a}12:{a", "a\0b", "a/b", "a/b/c", "A", "..", "%", "\u{202e}a", "é", "e\u{301}"];
     let long = ["x".repeat(511), "x".repeat(512), format!("{}y", "x".repeat(511))];
-    let names: Vec<String> = named.iter().map(|name| (*name).to_owned()).chain(long).collect();
+    let names: Vec<String> = short.iter().map(|name| (*name).to_owned()).chain(long).collect();
     on_every_checkpointer(async |world| {
         let thread = |runtime: &Runtime, name: &String| runtime.thread(name).unwrap();
         {
