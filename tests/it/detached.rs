@@ -50,10 +50,10 @@ async fn a_detached_call_without_a_record_is_made_after_a_crash() {
             let store = MemoryCheckpointer::replay(&commits[..cut]).reopen();
             let runtime = Runtime::builder().resource(ledger.clone()).checkpointer(store);
             let thread = runtime.thread("t").unwrap();
-            let recorded =
+            let on_record =
                 thread.state().await.unwrap().unwrap().calls.iter().filter(|call| call.name == "notify").count();
             assert_eq!(thread.resume(notifies_and_works).await.unwrap(), outcome);
-            assert_eq!(ledger.total() as usize + recorded, 1, "after {cut} of {} commits", commits.len());
+            assert_eq!(ledger.total() as usize + on_record, 1, "after {cut} of {} commits", commits.len());
         }
         assert_eq!(outcome, Outcome::Completed((0..steps).sum()));
     }

@@ -59,7 +59,7 @@ impl<'a> Case<'a> {
     pub(super) async fn check(&mut self) -> Result<(), String> {
         let live = self.drive(&[]).await.map_err(|error| format!("live: {error}"))?;
         self.check_started(&live)?;
-        self.check_detached(&live)?;
+        Self::check_detached(&live)?;
         for cut in 0..=live.commits.len() {
             self.check_cut(&live.commits, &live, cut, 1).await?;
         }
@@ -82,7 +82,7 @@ impl<'a> Case<'a> {
         let place = |error: String| format!("after {cut} of {} commits: {error}", commits.len());
         let driven = self.drive(&commits[..cut]).await.map_err(place)?;
         self.check_started(&driven).map_err(place)?;
-        self.check_detached(&driven).map_err(place)?;
+        Self::check_detached(&driven).map_err(place)?;
         let complete = driven
             .before
             .as_ref()
@@ -106,7 +106,7 @@ impl<'a> Case<'a> {
         let mut commits = live.commits;
         let driven = self.drive(&commits).await.map_err(place)?;
         self.check_started(&driven).map_err(place)?;
-        self.check_detached(&driven).map_err(place)?;
+        Self::check_detached(&driven).map_err(place)?;
         let from = commits.len();
         commits.extend(driven.commits.iter().cloned());
         if let End::Failed(fault) = &driven.end {
@@ -208,7 +208,7 @@ impl<'a> Case<'a> {
     }
 
     /// What was detached has an outcome.
-    fn check_detached(&self, driven: &Driven) -> Result<(), String> {
+    fn check_detached(driven: &Driven) -> Result<(), String> {
         let End::Completed(trace) = &driven.end else { return Ok(()) };
         for line in trace {
             let Some(detached) = line.strip_prefix("detached ") else { continue };

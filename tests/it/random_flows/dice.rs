@@ -30,13 +30,11 @@ impl Dice {
 
 /// The first seed: `DURABLY_SEED`, else the time. With a given seed exactly that case is run.
 pub(super) fn first_seed() -> (u64, bool) {
-    match std::env::var("DURABLY_SEED") {
-        Ok(seed) => (seed.parse().expect("DURABLY_SEED is a number"), true),
-        Err(_) => {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-            (u64::from(now.subsec_nanos()) << 20 | now.as_secs() & 0xf_ffff, false)
-        }
+    if let Ok(seed) = std::env::var("DURABLY_SEED") {
+        return (seed.parse().expect("DURABLY_SEED is a number"), true);
     }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    (u64::from(now.subsec_nanos()) << 20 | now.as_secs() & 0xf_ffff, false)
 }
 
 /// By how much a test is to be larger than by default.

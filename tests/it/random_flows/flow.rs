@@ -157,6 +157,7 @@ fn all(steps: Vec<Step>, trace: &Trace) -> Vec<Boxed<Result<(), Fault>>> {
 }
 
 /// Does one step of a flow, in an entrypoint or in a task's body.
+#[allow(clippy::too_many_lines)] // a flat list of what there is
 fn run(step: Step, trace: Trace) -> Boxed<Result<(), Fault>> {
     Box::pin(async move {
         match step {

@@ -47,7 +47,6 @@ impl Maker<'_> {
         if leaf {
             self.left = self.left.saturating_sub(1);
             return match roll {
-                0..=6 => Step::Task(self.call(depth)),
                 7 | 8 if !strict => Step::Handled(self.call(depth)),
                 9 if !strict => Step::Detached(Call { retried: false, spawned: false, ..self.call(0) }),
                 10 if !strict => Step::Equal(self.call(0), self.dice.below(3) + 2),
@@ -85,7 +84,7 @@ impl Maker<'_> {
     }
 
     fn sequence(&mut self, depth: usize) -> Step {
-        Step::Seq((0..self.dice.below(3) + 1).map(|_| self.step(depth)).collect())
+        Step::Seq((0..=self.dice.below(3)).map(|_| self.step(depth)).collect())
     }
 
     fn pairs(&mut self, depth: usize) -> Vec<(Step, Step)> {

@@ -7,6 +7,8 @@ use super::{
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
+type Looks = HashMap<CallId, (ScopeId, &'static str, u8)>;
+
 struct Bench<'d> {
     dice: &'d mut Dice,
     journal: Journal,
@@ -17,7 +19,7 @@ struct Bench<'d> {
     on_the_way: VecDeque<Appended>,
     records: Vec<(Seq, Record)>,
     /// What calls look like by their identity, over all processes.
-    looks: HashMap<CallId, (ScopeId, &'static str, u8)>,
+    looks: Looks,
     diverged: bool,
 }
 
@@ -115,17 +117,12 @@ impl Bench<'_> {
             .filter(|call| call.stage == State::Working && call.scope.order != Order::AtOnce)
             .cloned()
             .collect();
-        match self.dice.pick(&bodies).filter(|_| self.dice.one_in(2)) {
-            Some(owner) => {
-                let scope = self.journal.body_scope(owner.slot).unwrap();
-                assert_eq!((scope.id, scope.order), (inner(owner.id), Order::AtOnce));
-                self.claim_in(scope, name, argument);
-            }
-            None => {
-                let (scope, _) = self.dice.pick(&self.scopes).unwrap();
-                self.claim_in(scope, name, argument);
-            }
+        let (mut scope, _) = self.dice.pick(&self.scopes).unwrap();
+        if let Some(owner) = self.dice.pick(&bodies).filter(|_| self.dice.one_in(2)) {
+            scope = self.journal.body_scope(owner.slot).unwrap();
+            assert_eq!((scope.id, scope.order), (inner(owner.id), Order::AtOnce));
         }
+        self.claim_in(scope, name, argument);
     }
 
     fn claim_in(&mut self, scope: Scope, name: &'static str, argument: u8) {
@@ -150,11 +147,11 @@ impl Bench<'_> {
         let recorded = if self.dice.one_in(3) { failure(self.dice.next()) } else { value(self.dice.next()) };
         self.journal.finish(call.slot, recorded.clone(), 0, 0);
         if !self.model.finish(call.slot, &recorded) {
-            // It outlived the attempt that it was made in.
+            // It stale the attempt that it was made in.
             return assert!(self.journal.call(call.slot).is_none());
         }
-        let outlived: Vec<Known> = self.inner_of(&call).into_iter().filter(|call| !call.in_flight).collect();
-        for call in outlived {
+        let stale: Vec<Known> = self.inner_of(&call).into_iter().filter(|call| !call.in_flight).collect();
+        for call in stale {
             self.journal.finish(call.slot, value(0), 0, 0);
             assert!(self.journal.call(call.slot).is_none());
             self.model.calls.retain(|other| other.slot != call.slot);
@@ -263,7 +260,7 @@ impl Bench<'_> {
     }
 
     /// The process ends: by a crash, or with the entrypoint.
-    fn end(mut self) -> (Vec<(Seq, Record)>, HashMap<CallId, (ScopeId, &'static str, u8)>) {
+    fn end(mut self) -> (Vec<(Seq, Record)>, Looks) {
         if self.dice.one_in(2) && !self.diverged {
             let left = self.model.left();
             let divergence = self.journal.leave(Frame::ROOT).err();

@@ -171,7 +171,8 @@ fn any_records_are_a_journal_or_broken() {
             | Record::Unread(Unread { call, .. }) = &mut record
                 && dice.one_in(2)
             {
-                (call.id, call.frame) = (CallId { base: 1, ordinal: dice.below(3) as u32 }, Some(ScopeId(0)));
+                (call.id, call.frame) =
+                    (CallId { base: 1, ordinal: u32::try_from(dice.below(3)).unwrap() }, Some(ScopeId(0)));
             }
             records.push((Seq(seq), record));
         }
