@@ -20,6 +20,7 @@ mod panics;
 mod random_flows;
 mod recorded;
 mod replay;
+mod rests;
 mod retries;
 mod thread_ids;
 mod tidy;

@@ -13,7 +13,7 @@ use crate::{
     Definition, RunError, Status,
     checkpoint::Change,
     entrypoint::{Previous, Returned},
-    environment::{Environment, Event, moment},
+    environment::{Environment, Event, millis, moment},
     id::{RunNo, Seq},
     journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start},
     output::Recorded,
@@ -60,7 +60,8 @@ pub(crate) enum Begin {
 enum Came<O> {
     Returned(Returned<O>),
     Stopped(Stop),
-    Quiet(Quiet),
+    /// Nothing in it is alive: it pauses as this; `None`: it waits for nothing that could come.
+    Rests(Option<Outcome<Payload>>),
 }
 
 /// What is written down at the end of a drive.
@@ -203,18 +204,10 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
     let came = match enter::<D>(run, start).await {
         Ok(mut entered) => {
             let came = step(run, &mut entered).await;
-            // Their list is read while the calls are there.
-            let open = matches!(came, Came::Quiet(Quiet::Questions)).then(|| questions(run)).unwrap_or_default();
-            if let Came::Quiet(_) = came {
-                run.halt();
-            }
             drop(entered);
             match (came, run.stopped()) {
                 // What the entrypoint held panicked when it was dropped.
-                (Came::Quiet(_), Some(stop)) => Came::Stopped(stop),
-                (Came::Quiet(Quiet::Questions), None) => {
-                    return pause(run, head, Outcome::Interrupted(open), Status::Interrupted, None).await;
-                }
+                (Came::Rests(_), Some(stop)) => Came::Stopped(stop),
                 (came, _) => came,
             }
         }
@@ -229,13 +222,8 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
                 give_up(run, head, RunError::Panicked { what, message: panic_message(&*panic) }).await
             }
         },
-        Came::Quiet(Quiet::Until(due)) => {
-            pause(run, head, Outcome::Sleeping { until: moment(due) }, Status::Sleeping, Some(due)).await
-        }
-        Came::Quiet(Quiet::Drained) => pause(run, head, Outcome::Drained, Status::Drained, None).await,
-        Came::Quiet(Quiet::Stalled | Quiet::Not | Quiet::Questions) => {
-            give_up(run, head, RunError::Stalled { entrypoint: run.entrypoint.clone() }).await
-        }
+        Came::Rests(Some(outcome)) => pause(run, head, outcome).await,
+        Came::Rests(None) => give_up(run, head, RunError::Stalled { entrypoint: run.entrypoint.clone() }).await,
         Came::Stopped(Stop::Continue(input, digest)) => continue_as_new(run, head, start, input, digest).await,
         Came::Stopped(Stop::Error(error)) => give_up(run, head, error).await,
         Came::Stopped(Stop::Gone) => unreachable!("only the end of this drive says so"),
@@ -287,7 +275,7 @@ async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O> {
             }
             return match run.quiet() {
                 Quiet::Not => Poll::Pending,
-                quiet => Poll::Ready(Came::Quiet(quiet)),
+                quiet => Poll::Ready(Came::Rests(rest(run, &quiet))),
             };
         }
         cx.waker().wake_by_ref();
@@ -296,8 +284,21 @@ async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O> {
     .await
 }
 
-fn questions(run: &Run) -> Vec<Question> {
-    run.questions().into_iter().map(|(id, key, payload)| Question { id, key, payload }).collect()
+/// What a run pauses as in which nothing is alive; from here on calls are dropped by the pause. `None`: it waits for
+/// nothing that could come.
+fn rest(run: &Run, quiet: &Quiet) -> Option<Outcome<Payload>> {
+    let outcome = match quiet {
+        Quiet::Questions => {
+            // Their list is read while the calls are there.
+            let open = run.questions().into_iter().map(|(id, key, payload)| Question { id, key, payload });
+            Outcome::Interrupted(open.collect())
+        }
+        Quiet::Until(due) => Outcome::Sleeping { until: moment(*due) },
+        Quiet::Drained => Outcome::Drained,
+        Quiet::Not | Quiet::Stalled => return None,
+    };
+    run.halt();
+    Some(outcome)
 }
 
 /// What a returned value is recorded as.
@@ -318,21 +319,42 @@ fn conclude<D: Definition>(returned: Returned<D::Output>) -> Result<Ended, RunEr
     }
 }
 
-/// Writes down the run's end, once all its bodies have ended.
-async fn end(run: &Arc<Run>, head: &mut Head, how: Ended) -> Result<Conclusion, RunError> {
-    // Calls that were dropped have had their bodies ended; those that were detached are waited for.
-    for handle in run.take_spawned(false) {
-        let mut handle = handle;
-        poll_fn(|cx| {
-            run.driver.register(cx.waker());
-            run.pump(cx);
+/// Waits for the bodies of detached calls; those of calls that were dropped have been ended. A detached body may wait for
+/// the outside: then the run pauses, and comes to its end again when it is resumed.
+async fn last_bodies(run: &Arc<Run>) -> Option<Outcome<Payload>> {
+    let mut bodies = Vec::new();
+    let outcome = poll_fn(|cx| {
+        run.driver.register(cx.waker());
+        while run.pump(cx) {}
+        bodies.extend(run.take_spawned(false));
+        bodies.retain_mut(|body| {
             if run.is_stopped() {
                 // What it waits for does not come any more.
-                handle.abort();
+                body.abort();
             }
-            Pin::new(&mut handle).poll(cx).map(|_| ())
-        })
-        .await;
+            Pin::new(body).poll(cx).is_pending()
+        });
+        if bodies.is_empty() {
+            return Poll::Ready(None);
+        }
+        match run.quiet() {
+            Quiet::Not | Quiet::Stalled => Poll::Pending,
+            quiet => Poll::Ready(rest(run, &quiet)),
+        }
+    })
+    .await;
+    for body in bodies {
+        body.abort();
+        // A panic of a body is reported by the body itself; being ended is no error.
+        let _ = body.await;
+    }
+    outcome
+}
+
+/// Writes down the run's end, once all its bodies have ended.
+async fn end(run: &Arc<Run>, head: &mut Head, how: Ended) -> Result<Conclusion, RunError> {
+    if let Some(outcome) = last_bodies(run).await {
+        return pause(run, head, outcome).await;
     }
     if let Some(Stop::Error(error)) = run.stopped() {
         return Box::pin(give_up(run, head, error)).await;
@@ -376,14 +398,14 @@ async fn end_bodies(run: &Run) {
 }
 
 /// Writes down a pause; what was dropped runs again later.
-async fn pause(
-    run: &Arc<Run>,
-    head: &mut Head,
-    outcome: Outcome<Payload>,
-    status: Status,
-    due_ms: Option<u64>,
-) -> Result<Conclusion, RunError> {
+async fn pause(run: &Arc<Run>, head: &mut Head, outcome: Outcome<Payload>) -> Result<Conclusion, RunError> {
     end_bodies(run).await;
+    let (status, due_ms) = match &outcome {
+        Outcome::Interrupted(_) => (Status::Interrupted, None),
+        Outcome::Sleeping { until } => (Status::Sleeping, Some(millis(*until))),
+        Outcome::Drained => (Status::Drained, None),
+        Outcome::Completed(_) => unreachable!("a completed run does not pause"),
+    };
     let new = Head { due_ms, ..head.with(status, None, run.environment.now_ms()) };
     let mut changes = Vec::new();
     storage::head_changes(&run.thread, &new, &mut changes)?;

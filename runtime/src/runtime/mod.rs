@@ -127,7 +127,7 @@ impl Runtime {
     pub fn drain(&self) {
         self.inner.environment.draining.store(true, Ordering::Release);
         for run in self.inner.running().values().filter_map(Weak::upgrade) {
-            run.driver.wake();
+            run.drains();
         }
     }
 

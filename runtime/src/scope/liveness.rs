@@ -196,6 +196,11 @@ impl Liveness {
         }
     }
 
+    /// Whatever bodies wait for us with.
+    pub(super) fn body_wakers(&mut self) -> Vec<Waker> {
+        self.activities.iter_mut().filter_map(|activity| activity.body.take()).collect()
+    }
+
     /// Whether the call waits for an answer.
     pub(super) fn asks(&self, slot: Slot) -> bool {
         let wait = self.activities[slot.index()].wait;

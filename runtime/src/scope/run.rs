@@ -4,7 +4,8 @@ use std::{
     cell::Cell,
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    future::poll_fn,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     task::{Context, Poll, Waker},
 };
 
@@ -15,7 +16,7 @@ use super::{Signal, liveness::Liveness, outbox::Outbox, wake_for_release};
 use crate::{
     CheckpointError, RunError, ThreadId,
     checkpoint::{BoxFuture, Checkpointer, Lease},
-    environment::{CallView, Environment, Event, RunView, recall},
+    environment::{CallView, Environment, Event, RunView, moment, recall},
     id::{CallId, RunNo},
     journal::{
         Call, CallKind, ClaimError, Definition, Frame, Journal, NewCall, Next, Order, Scope, Slot, Stage, Waited,
@@ -288,7 +289,7 @@ impl Run {
         let work = match call.stage {
             Stage::Ready if !activity.begun => {
                 if call.kind != CallKind::Interrupt
-                    && self.environment.draining.load(std::sync::atomic::Ordering::Acquire)
+                    && self.environment.draining.load(Ordering::Acquire)
                     && !state.journal.is_in_a_body(call.scope)
                 {
                     state.held_back = true;
@@ -344,8 +345,49 @@ impl Run {
         attempt
     }
 
+    /// Waits until the next attempt is due. In a runtime that drains it does not come: it is held back.
+    pub(crate) async fn next_attempt_is_due(self: &Arc<Self>, slot: Slot) {
+        let due = self.next_attempt_ms(slot);
+        if due > self.environment.now_ms() {
+            let mut sleep = self.environment.clock.sleep_until(moment(due));
+            let held = poll_fn(|cx| match sleep.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(false),
+                Poll::Pending if self.holds_back(slot, cx.waker()) => Poll::Ready(true),
+                Poll::Pending => Poll::Pending,
+            });
+            if !held.await && !self.holds_back(slot, Waker::noop()) {
+                return;
+            }
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether no more bodies start where the call stands; woken by a drain.
+    fn holds_back(self: &Arc<Self>, slot: Slot, waker: &Waker) -> bool {
+        let mut state = self.lock();
+        let Some(call) = state.journal.call(slot) else { return false };
+        if !self.environment.draining.load(Ordering::Acquire) || state.journal.is_in_a_body(call.scope) {
+            state.liveness.of(slot).body = Some(waker.clone());
+            return false;
+        }
+        state.held_back = true;
+        state.end_activity(slot);
+        drop(state);
+        self.nudge();
+        true
+    }
+
+    /// The runtime drains: bodies that wait for their next attempt look whether it still comes.
+    pub(crate) fn drains(&self) {
+        let wakers = self.lock().liveness.body_wakers();
+        for waker in wakers {
+            waker.wake();
+        }
+        self.driver.wake();
+    }
+
     /// When the next attempt is due; 0: at once.
-    pub(crate) fn next_attempt_ms(&self, slot: Slot) -> u64 {
+    fn next_attempt_ms(&self, slot: Slot) -> u64 {
         self.lock().journal.call(slot).map_or(0, |call| call.next_ms)
     }
 

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     RunError,
-    environment::{ReplacedCall, moment},
+    environment::ReplacedCall,
     journal::Slot,
     output::{OutputCodec, Recorded, TaskError},
     panics::panic_message,
@@ -58,10 +58,7 @@ async fn until_one_counts<T: Send + 'static>(
 ) {
     loop {
         // An earlier process may have failed an attempt and not come to the next one.
-        let due = run.next_attempt_ms(slot);
-        if due > run.environment.now_ms() {
-            run.environment.clock.sleep_until(moment(due)).await;
-        }
+        run.next_attempt_is_due(slot).await;
         let attempt = run.begin_attempt(slot).await;
         let began = Instant::now();
         let (output, timed_out) = match one(&run, slot, attempt, spec, codec, &mut body).await {
