@@ -1,5 +1,6 @@
 //! The ambient run: which run, and where in it, the code stands that is being polled.
 
+mod bodies;
 mod liveness;
 mod outbox;
 mod run;
