@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use durably::{EntrypointFn, Runtime, entrypoint, task};
+use durably::{CallStatus, EntrypointFn, Runtime, entrypoint, task};
 use futures::{
     StreamExt,
     future::{join_all, try_join_all},
@@ -128,4 +128,33 @@ fn all_failures_that_were_waited_for_together_are_opened_again() {
         join_all([brittle("a"), brittle("b")]).await.into_iter().collect()
     }
     ends_well_once_mended(flow);
+}
+
+/// It was listed as opened again, though what it stood in was got past with its failure and stays.
+#[tokio::test]
+async fn what_failed_within_a_handled_failure_stays() {
+    #[entrypoint]
+    async fn inner() -> anyhow::Result<String> {
+        brittle("a").await
+    }
+    #[entrypoint]
+    async fn flow() -> anyhow::Result<String> {
+        let handled = inner().await.is_err();
+        assert!(handled, "the failure was handled, and is a success now");
+        sound("instead").await?;
+        brittle("b").await
+    }
+    let lab = Lab::default();
+    let runtime = Runtime::builder().resource(lab.clone()).memory();
+    let thread = runtime.thread("t").unwrap();
+    thread.invoke(flow()).await.unwrap_err();
+    lab.mended.store(true, Ordering::Release);
+    thread.resume(flow).await.unwrap();
+    let calls = thread.state().await.unwrap().unwrap().calls;
+    let failed: Vec<&str> = calls
+        .iter()
+        .filter(|call| matches!(call.status, CallStatus::Failed(_)))
+        .map(|call| call.name.as_str())
+        .collect();
+    assert_eq!(failed, ["brittle", "inner"], "{calls:?}");
 }

@@ -203,8 +203,11 @@ impl Journal {
         self.check_definition(&new)?;
         let digest = new.arguments.digest();
         let base = call::base(scope.id, new.kind, &new.name, &digest);
+        for passed in std::mem::take(&mut self.scopes.entry(scope.id).or_default().unpassed) {
+            // And with it whatever failed within.
+            self.restart_scope(call::body_scope_id(passed));
+        }
         let state = self.scopes.entry(scope.id).or_default();
-        state.unpassed.clear();
         let ordinal = state.ordinals.entry(base).or_default();
         let id = CallId { base, ordinal: *ordinal };
         *ordinal += 1;
@@ -319,7 +322,7 @@ impl Journal {
         call.attempts += 1;
         let (attempts, parent) = (call.attempts, call.scope.id);
         let inner = call.body_scope(slot, Order::AtOnce).id;
-        self.restart_scope(inner);
+        self.begin_scope(inner);
         self.scopes.entry(parent).or_default().within.push(inner);
         attempts
     }
@@ -358,12 +361,24 @@ impl Journal {
         self.append(record, Then::TryAgain(slot), false);
     }
 
-    /// Begins a scope anew for another attempt; what it had not got past.
+    /// Begins a scope for an attempt. What failed in it and was not looked at, in an earlier process, still is that.
+    fn begin_scope(&mut self, scope: ScopeId) {
+        let Some(state) = self.scopes.get_mut(&scope) else { return };
+        state.ordinals.clear();
+        state.branches.clear();
+        state.unpassed.clear();
+        for within in std::mem::take(&mut state.within) {
+            self.begin_scope(within);
+        }
+    }
+
+    /// Ends a scope, for another attempt or for good; what it had not got past.
     fn restart_scope(&mut self, scope: ScopeId) -> Vec<CallId> {
         let Some(state) = self.scopes.remove(&scope) else { return Vec::new() };
         let mut unpassed = state.unpassed;
         unpassed.extend(state.unseen);
-        for within in state.within {
+        let failed = unpassed.iter().map(|call| call::body_scope_id(*call)).collect::<Vec<_>>();
+        for within in state.within.into_iter().chain(failed) {
             unpassed.extend(self.restart_scope(within));
         }
         unpassed

@@ -171,7 +171,12 @@ impl Model {
     }
 
     pub(super) fn claim(&mut self, slot: Slot, id: CallId, scope: Scope) {
+        let passed: Vec<CallId> =
+            self.taken.iter().filter(|(other, _)| *other == scope.id).map(|(_, id)| *id).collect();
         self.taken.retain(|(other, _)| *other != scope.id);
+        for passed in passed {
+            self.forget(inner(passed));
+        }
         self.claimed.insert(id);
         let recorded = self.outcomes.get(&id).cloned();
         if matches!(recorded, Some(Recorded::Failure(_))) && !self.untaken.contains(&(scope.id, id)) {
@@ -191,8 +196,9 @@ impl Model {
         let call = self.at(slot);
         call.stage = State::Working;
         call.attempts += 1;
-        let id = call.id;
-        self.forget(inner(id));
+        let scope = inner(call.id);
+        self.taken.retain(|(other, _)| *other != scope);
+        self.ordinals.retain(|(other, ..), _| *other != scope);
     }
 
     /// Whether it counts: not if it was made in an attempt that is over.
