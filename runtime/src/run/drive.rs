@@ -1,6 +1,7 @@
 //! Drives one run: its entrypoint is stepped, what it leaves is committed, and its end or pause is written down.
 
 use std::{
+    collections::HashMap,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -14,8 +15,8 @@ use crate::{
     checkpoint::Change,
     entrypoint::{Previous, Returned},
     environment::{Environment, Event, millis, moment},
-    id::{RunNo, Seq},
-    journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start},
+    id::{CallId, RunNo, Seq},
+    journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start, Wait, Waited},
     output::Recorded,
     panics::panic_message,
     scope::{Driving, Hold, Mode, Quiet, Run, Stop},
@@ -155,6 +156,15 @@ async fn begin_run<D: Definition>(
     Ok((run, start))
 }
 
+/// The answers that were not taken in earlier drives: why, by their questions.
+fn refusals(records: &[(Seq, Record)]) -> HashMap<CallId, String> {
+    let refused = records.iter().filter_map(|(_, record)| match record {
+        Record::Wait(Wait { call, what: Waited::Refused { reason }, .. }) => Some((call.id, reason.clone())),
+        _ => None,
+    });
+    refused.collect()
+}
+
 /// Takes a run up from its records.
 async fn go_on(
     environment: &Arc<Environment>,
@@ -182,8 +192,10 @@ async fn go_on(
         resume = Some(entry);
     }
     let resumed = !records.is_empty();
+    let refused = refusals(&records);
     let journal = Journal::load(records, next_seq).map_err(|broken| corrupt(broken.seq, broken.detail))?;
     let run = Run::new(environment.clone(), hold, head.run, &start.entrypoint, mode, journal);
+    run.remember_refusals(refused);
     if resume.is_some() || head.status != Status::Running {
         if let Some(resume) = resume {
             run.with_journal(|journal| journal.append_plain(Record::Resume(resume)));
@@ -290,8 +302,10 @@ fn rest(run: &Run, quiet: &Quiet) -> Option<Outcome<Payload>> {
     let outcome = match quiet {
         Quiet::Questions => {
             // Their list is read while the calls are there.
-            let open = run.questions().into_iter().map(|(id, key, payload)| Question { id, key, payload });
-            Outcome::Interrupted(open.collect())
+            let open = run.questions().into_iter();
+            Outcome::Interrupted(
+                open.map(|(id, key, payload, refused)| Question { id, key, payload, refused }).collect(),
+            )
         }
         Quiet::Until(due) => Outcome::Sleeping { until: moment(*due) },
         Quiet::Drained => Outcome::Drained,

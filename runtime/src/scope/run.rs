@@ -56,6 +56,8 @@ pub(super) struct State {
     pub(super) stop: Option<Stop>,
     /// Answers that have arrived and are not yet outcomes.
     pub(super) answers: HashMap<CallId, Payload>,
+    /// Why the newest answer to a question was not taken.
+    pub(super) refused: HashMap<CallId, String>,
     pub(super) outbox: Outbox,
     /// Detached bodies whose code is gone and that may not start yet.
     pub(super) later: Vec<(Slot, BoxFuture<'static, ()>)>,
@@ -153,6 +155,7 @@ impl Run {
                 signals: vec![Arc::default()],
                 stop: None,
                 answers: HashMap::new(),
+                refused: HashMap::new(),
                 outbox: Outbox::default(),
                 later: Vec::new(),
                 spawned: Vec::new(),

@@ -143,13 +143,18 @@ impl Survey {
                 Record::Wait(Wait { call, what, at_ms }) => {
                     let status = match what {
                         Waited::Answer { payload, .. } => {
-                            let question =
-                                Question { id: call.id, key: call.name.clone().into_owned(), payload: payload.clone() };
+                            let key = call.name.clone().into_owned();
+                            let question = Question { id: call.id, key, payload: payload.clone(), refused: None };
                             asked.insert(call.id, survey.questions.len());
                             survey.questions.push(SurveyedQuestion { question, answer: None, withdrawn: false });
                             CallStatus::Asking
                         }
-                        Waited::Refused { .. } => CallStatus::Asking,
+                        Waited::Refused { reason } => {
+                            if let Some(place) = asked.get(&call.id) {
+                                survey.questions[*place].question.refused = Some(reason.clone());
+                            }
+                            CallStatus::Asking
+                        }
                         Waited::Withdrawn => {
                             if let Some(place) = asked.remove(&call.id) {
                                 survey.questions[place].withdrawn = true;
