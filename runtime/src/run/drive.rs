@@ -14,7 +14,7 @@ use crate::{
     Definition, RunError, Status,
     checkpoint::Change,
     entrypoint::{Previous, Returned},
-    environment::{Environment, Event, millis, moment},
+    environment::{Environment, Event, moment},
     id::{CallId, RunNo, Seq},
     journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start, Wait, Waited},
     output::Recorded,
@@ -62,7 +62,13 @@ enum Came<O> {
     Returned(Returned<O>),
     Stopped(Stop),
     /// Nothing in it is alive: it pauses as this; `None`: it waits for nothing that could come.
-    Rests(Option<Outcome<Payload>>),
+    Rests(Option<Rest>),
+}
+
+/// A pause, and when the run goes on by itself, in milliseconds since 1970.
+struct Rest {
+    outcome: Outcome<Payload>,
+    due_ms: Option<u64>,
 }
 
 /// What is written down at the end of a drive.
@@ -234,7 +240,7 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
                 give_up(run, head, RunError::Panicked { what, message: panic_message(&*panic) }).await
             }
         },
-        Came::Rests(Some(outcome)) => pause(run, head, outcome).await,
+        Came::Rests(Some(rest)) => pause(run, head, rest).await,
         Came::Rests(None) => give_up(run, head, RunError::Stalled { entrypoint: run.entrypoint.clone() }).await,
         Came::Stopped(Stop::Continue(input, digest)) => continue_as_new(run, head, start, input, digest).await,
         Came::Stopped(Stop::Error(error)) => give_up(run, head, error).await,
@@ -298,21 +304,20 @@ async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O> {
 
 /// What a run pauses as in which nothing is alive; from here on calls are dropped by the pause. `None`: it waits for
 /// nothing that could come.
-fn rest(run: &Run, quiet: &Quiet) -> Option<Outcome<Payload>> {
-    let outcome = match quiet {
-        Quiet::Questions => {
+fn rest(run: &Run, quiet: &Quiet) -> Option<Rest> {
+    let (outcome, due_ms) = match quiet {
+        Quiet::Questions(due) => {
             // Their list is read while the calls are there.
             let open = run.questions().into_iter();
-            Outcome::Interrupted(
-                open.map(|(id, key, payload, refused)| Question { id, key, payload, refused }).collect(),
-            )
+            let open = open.map(|(id, key, payload, refused)| Question { id, key, payload, refused });
+            (Outcome::Interrupted(open.collect()), *due)
         }
-        Quiet::Until(due) => Outcome::Sleeping { until: moment(*due) },
-        Quiet::Drained => Outcome::Drained,
+        Quiet::Until(due) => (Outcome::Sleeping { until: moment(*due) }, Some(*due)),
+        Quiet::Drained => (Outcome::Drained, None),
         Quiet::Not | Quiet::Stalled => return None,
     };
     run.halt();
-    Some(outcome)
+    Some(Rest { outcome, due_ms })
 }
 
 /// What a returned value is recorded as.
@@ -335,9 +340,9 @@ fn conclude<D: Definition>(returned: Returned<D::Output>) -> Result<Ended, RunEr
 
 /// Waits for the bodies of detached calls; those of calls that were dropped have been ended. A detached body may wait for
 /// the outside: then the run pauses, and comes to its end again when it is resumed.
-async fn last_bodies(run: &Arc<Run>) -> Option<Outcome<Payload>> {
+async fn last_bodies(run: &Arc<Run>) -> Option<Rest> {
     let mut bodies = Vec::new();
-    let outcome = poll_fn(|cx| {
+    let came = poll_fn(|cx| {
         run.driver.register(cx.waker());
         while run.pump(cx) {}
         bodies.extend(run.take_spawned(false));
@@ -362,13 +367,13 @@ async fn last_bodies(run: &Arc<Run>) -> Option<Outcome<Payload>> {
         // A panic of a body is reported by the body itself; being ended is no error.
         let _ = body.await;
     }
-    outcome
+    came
 }
 
 /// Writes down the run's end, once all its bodies have ended.
 async fn end(run: &Arc<Run>, head: &mut Head, how: Ended) -> Result<Conclusion, RunError> {
-    if let Some(outcome) = last_bodies(run).await {
-        return pause(run, head, outcome).await;
+    if let Some(rest) = last_bodies(run).await {
+        return pause(run, head, rest).await;
     }
     if let Some(Stop::Error(error)) = run.stopped() {
         return Box::pin(give_up(run, head, error)).await;
@@ -412,12 +417,13 @@ async fn end_bodies(run: &Run) {
 }
 
 /// Writes down a pause; what was dropped runs again later.
-async fn pause(run: &Arc<Run>, head: &mut Head, outcome: Outcome<Payload>) -> Result<Conclusion, RunError> {
+async fn pause(run: &Arc<Run>, head: &mut Head, rest: Rest) -> Result<Conclusion, RunError> {
     end_bodies(run).await;
-    let (status, due_ms) = match &outcome {
-        Outcome::Interrupted(_) => (Status::Interrupted, None),
-        Outcome::Sleeping { until } => (Status::Sleeping, Some(millis(*until))),
-        Outcome::Drained => (Status::Drained, None),
+    let Rest { outcome, due_ms } = rest;
+    let status = match &outcome {
+        Outcome::Interrupted(_) => Status::Interrupted,
+        Outcome::Sleeping { .. } => Status::Sleeping,
+        Outcome::Drained => Status::Drained,
         Outcome::Completed(_) => unreachable!("a completed run does not pause"),
     };
     let new = Head { due_ms, ..head.with(status, None, run.environment.now_ms()) };

@@ -14,7 +14,8 @@ pub enum Outcome<T> {
     Completed(T),
     /// It waits for answers to these questions, in the order in which they were asked.
     Interrupted(Vec<Question>),
-    /// It waits for a moment; the background driver, `recover` or a resume after that goes on.
+    /// It waits for a moment, and has left memory; [`Runtime::run_due`](crate::Runtime::run_due) or a resume after that
+    /// goes on.
     Sleeping {
         /// When the nearest sleep ends.
         until: SystemTime,

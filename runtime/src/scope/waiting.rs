@@ -23,8 +23,8 @@ use crate::{
 pub(crate) enum Quiet {
     /// Something is still going on.
     Not,
-    /// Answers.
-    Questions,
+    /// Answers; or the end of the nearest sleep beside them, if there is one, in milliseconds since 1970.
+    Questions(Option<u64>),
     /// This moment, in milliseconds since 1970.
     Until(u64),
     /// The end of the drain.
@@ -148,7 +148,7 @@ impl Run {
             }
         }
         if asks {
-            return Quiet::Questions;
+            return Quiet::Questions(until);
         }
         match until {
             _ if state.held_back => Quiet::Drained,

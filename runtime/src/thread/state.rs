@@ -28,13 +28,13 @@ pub struct ThreadState {
     pub version: u32,
     /// Which run it is.
     pub run: RunNo,
-    /// The run's input, as JSON text.
+    /// The run's input, as JSON text: the list of the entrypoint's parameters.
     pub input: String,
     /// When the run was started.
     pub started: SystemTime,
     /// Why the thread is stuck or failed.
     pub reason: Option<String>,
-    /// When the nearest sleep of a sleeping run ends.
+    /// When the nearest sleep of a run that sleeps ends, also of one that waits for an answer too.
     pub due: Option<SystemTime>,
     /// The open questions, in the order in which they were asked.
     pub questions: Vec<Question>,
