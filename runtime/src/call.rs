@@ -13,7 +13,7 @@ use crate::{
     RunError, ValueError,
     journal::{CallKind, Definition, NewCall, Slot},
     output::Recorded,
-    scope::{Ambient, BodySignal, Run, Step, outside},
+    scope::{Ambient, BodySignal, InnerSignal, Run, Step, outside},
     value::Arguments,
 };
 
@@ -37,11 +37,19 @@ enum Working<'a> {
     /// None is needed, or it is over.
     None,
     /// It is polled in place, once it may start.
-    Here(Work<'a>, Option<(Arc<BodySignal>, Waker)>),
+    Here(Work<'a>, Option<Watch>),
     /// It goes to the pool, once it may start and was asked to.
     ToSpawn { work: Work<'static>, detached: bool, asked: bool },
     /// It is on the pool.
     Spawned(tokio::task::AbortHandle, bool),
+}
+
+/// Who is told when a body that is polled in place is woken; and the waker that tells it.
+enum Watch {
+    /// The entrypoint that the call stands in.
+    Entrypoint(Arc<BodySignal>, Waker),
+    /// The body that the call stands in.
+    Body(Arc<InnerSignal>, Waker),
 }
 
 /// What is claimed.
@@ -74,26 +82,32 @@ impl<'a, T> Claimed<'a, T> {
 
     /// Polls the work where the call is awaited.
     fn work_here(&mut self, cx: &mut Context<'_>) {
-        let Working::Here(work, signal) = &mut self.work else { return };
-        let done = match signal {
-            Some((body, waker)) => {
+        let Working::Here(work, watch) = &mut self.work else { return };
+        let done = match watch.get_or_insert_with(|| watch_over(&self.run, self.slot)) {
+            Watch::Entrypoint(body, waker) => {
                 body.polled();
                 outside(|| work.as_mut().poll(&mut Context::from_waker(waker)))
             }
-            None => match self.run.signal_of(self.slot) {
-                // In a task's body nobody minds who wakes.
-                None => work.as_mut().poll(cx),
-                Some(entrypoint) => {
-                    let body = BodySignal::new(entrypoint, self.slot);
-                    let waker = Waker::from(body.clone());
-                    let done = outside(|| work.as_mut().poll(&mut Context::from_waker(&waker)));
-                    *signal = Some((body, waker));
-                    done
-                }
-            },
+            Watch::Body(body, waker) => {
+                body.polled(cx.waker());
+                work.as_mut().poll(&mut Context::from_waker(waker))
+            }
         };
         if done.is_ready() {
             self.work = Working::None;
+        }
+    }
+}
+
+fn watch_over(run: &Run, slot: Slot) -> Watch {
+    match run.signal_of(slot) {
+        Some(entrypoint) => {
+            let body = BodySignal::new(entrypoint, slot);
+            Watch::Entrypoint(body.clone(), Waker::from(body))
+        }
+        None => {
+            let body = run.watch_inner(slot);
+            Watch::Body(body.clone(), Waker::from(body))
         }
     }
 }

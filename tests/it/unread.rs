@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use durably::{Outcome, Runtime, entrypoint, task};
+use durably::{Outcome, Runtime, entrypoint, interrupt, task};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use tests::{Ledger, on_every_checkpointer};
 use tokio::sync::Notify;
 
 /// Tells that a body has begun, and lets it go on.
@@ -37,7 +38,7 @@ async fn reads_one(which: u32) -> (u32, bool, u32) {
     let mut calls = FuturesUnordered::from_iter([first, async { 0 }.boxed()]);
     let read = calls.next().await.unwrap();
     // Nobody reads the other one meanwhile.
-    let go_on: bool = durably::interrupt("go on?", &()).await;
+    let go_on: bool = interrupt("go on?", &()).await;
     (read, go_on, calls.next().await.unwrap())
 }
 
@@ -57,4 +58,50 @@ async fn what_stands_in_an_unread_call_does_not_keep_a_run_from_pausing() {
         gate.go_on.notify_one();
         assert_eq!(thread.resume(reads_one).await.unwrap(), Outcome::Completed((0, true, last)));
     }
+}
+
+#[task]
+async fn pends_a_while() -> u32 {
+    tests::pends(3).await;
+    durably::resource::<Ledger>().note("slow");
+    1
+}
+
+/// Asks while the other call of its stream is under way, and nobody reads the stream.
+#[task]
+async fn asks_between() -> u32 {
+    let zero: BoxFuture<'static, u32> = Box::pin(async { 0 });
+    let mut calls: FuturesUnordered<_> = [zero, Box::pin(pends_a_while())].into_iter().collect();
+    let mut sum = 0;
+    while let Some(n) = calls.next().await {
+        sum += interrupt::<u32>(format!("{n}"), &n).await;
+    }
+    sum
+}
+
+#[entrypoint]
+async fn a_task_that_asks_between(spawned: bool) -> u32 {
+    if spawned { asks_between().spawn().await } else { asks_between().await }
+}
+
+#[test]
+fn a_run_pauses_when_a_task_asks_while_its_own_stream_is_not_read() {
+    on_every_checkpointer(async |world| {
+        for spawned in [false, true] {
+            let ledger = Ledger::default();
+            let runtime = world.open(|builder| builder.resource(ledger.clone()));
+            let thread = runtime.thread(format!("{spawned}")).unwrap();
+            let mut outcome = thread.invoke(a_task_that_asks_between(spawned)).await.unwrap();
+            let mut asked = 0;
+            while let Outcome::Interrupted(open) = outcome {
+                assert_eq!(open.len(), 1, "{open:?}");
+                thread.answer(open[0].id(), 5).await.unwrap();
+                asked += 1;
+                outcome = thread.resume(a_task_that_asks_between).await.unwrap();
+            }
+            assert_eq!((outcome, asked), (Outcome::Completed(10), 2));
+            // Cut off by the first pause, or recorded before it.
+            assert!((1..=2).contains(&ledger.count("slow")), "{:?}", ledger.all());
+        }
+    });
 }

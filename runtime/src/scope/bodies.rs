@@ -9,7 +9,10 @@ use std::{
 
 use tokio::task::{AbortHandle, JoinHandle};
 
-use super::run::{Run, Step};
+use super::{
+    InnerSignal, Polls,
+    run::{Run, Step},
+};
 use crate::{
     checkpoint::BoxFuture,
     environment::{Event, moment},
@@ -96,11 +99,22 @@ impl Run {
     }
 
     /// Has a body run on the pool.
-    pub(crate) fn spawn(&self, slot: Slot, work: BoxFuture<'static, ()>) -> AbortHandle {
+    pub(crate) fn spawn(self: &Arc<Self>, slot: Slot, work: BoxFuture<'static, ()>) -> AbortHandle {
         // The thread is kept until the body has ended, also if its run is gone.
         let hold = self.hold();
+        let polls = Arc::<Polls>::default();
+        self.lock().liveness.of(slot).polls = Some(polls.clone());
+        let (mut work, run) = (work, self.clone());
         let handle = tokio::spawn(async move {
-            work.await;
+            poll_fn(|cx| {
+                let polled = polls.count(|| work.as_mut().poll(cx));
+                // It may have settled without polling a body within it: then the run may pause.
+                if polled.is_pending() && run.waits_outside() {
+                    run.driver.wake();
+                }
+                polled
+            })
+            .await;
             drop(hold);
         });
         let abort = handle.abort_handle();
@@ -108,8 +122,20 @@ impl Run {
         abort
     }
 
+    /// What tells whether a body that is polled in place within another one is read by it.
+    pub(crate) fn watch_inner(&self, slot: Slot) -> Arc<InnerSignal> {
+        let mut state = self.lock();
+        let owner = state.journal.call(slot).and_then(|call| call.scope.owner);
+        let polls = owner.and_then(|(owner, _)| state.liveness.of(owner).polls.clone());
+        let signal = InnerSignal::new(polls);
+        if state.journal.call(slot).is_some() {
+            state.liveness.of(slot).inner = Some(signal.clone());
+        }
+        signal
+    }
+
     /// Has a detached body, whose code is gone, run on the pool once it may start.
-    pub(crate) fn start_later(&self, slot: Slot, work: BoxFuture<'static, ()>) {
+    pub(crate) fn start_later(self: &Arc<Self>, slot: Slot, work: BoxFuture<'static, ()>) {
         match self.step(slot, Waker::noop()) {
             Step::Work => drop(self.spawn(slot, work)),
             // Kept in a run that is stopped, what it holds would keep that run for good.
@@ -119,7 +145,7 @@ impl Run {
     }
 
     /// Starts those of the detached bodies that may start by now.
-    pub(super) fn start_detached(&self, ready: &[Slot]) {
+    pub(super) fn start_detached(self: &Arc<Self>, ready: &[Slot]) {
         for slot in ready {
             let work = {
                 let mut state = self.lock();
@@ -134,7 +160,6 @@ impl Run {
 
     fn keep_spawned(&self, slot: Slot, handle: JoinHandle<()>) {
         let mut state = self.lock();
-        state.liveness.of(slot).spawned = true;
         // Those that ended need not be kept.
         if state.spawned.len() >= 64 && state.spawned.len().is_power_of_two() {
             state.spawned.retain(|(_, handle)| !handle.is_finished());

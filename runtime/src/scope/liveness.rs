@@ -1,9 +1,10 @@
 //! Which of a run's calls are alive, who is to be woken for them, and what waits for the outside.
 
-use std::{collections::BTreeMap, task::Waker, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, task::Waker, time::Duration};
 
 use tokio::time::Instant;
 
+use super::{InnerSignal, Polls};
 use crate::{
     journal::{Journal, Slot},
     value::Payload,
@@ -37,8 +38,10 @@ pub(super) struct Liveness {
 pub(super) struct Activity {
     /// The call.
     slot: Option<Slot>,
-    /// Whether its body is on the pool, where it goes on whoever reads the call.
-    pub(super) spawned: bool,
+    /// The polls of its body, if that is on the pool, where it goes on whoever reads the call.
+    pub(super) polls: Option<Arc<Polls>>,
+    /// Whether its body is read, if that is polled in place within another body.
+    pub(super) inner: Option<Arc<InnerSignal>>,
     /// Of the code that awaits the call.
     pub(super) waker: Option<Waker>,
     /// Of the body, while it waits for us.
@@ -86,7 +89,9 @@ impl Liveness {
         let Self { activities, unread, .. } = self;
         let is_unread = |slot: &Slot| activities[slot.index()].unread;
         unread.retain(|slot| journal.call(*slot).is_some() && is_unread(slot));
-        self.live > 0 && (self.unread.is_empty() || self.activities.iter().any(|of| self.is_polled(journal, of)))
+        // Where nothing waits for the outside nobody could bring the run to go on: it is not looked at so closely.
+        let all_count = self.unread.is_empty() && self.waits.is_empty();
+        self.live > 0 && (all_count || self.activities.iter().any(|of| self.is_polled(journal, of)))
     }
 
     /// Whether the body is alive, and everything around it is read.
@@ -96,10 +101,10 @@ impl Liveness {
             return false;
         }
         while let Some(call) = next.and_then(|slot| journal.call(slot)) {
-            if activity.unread {
+            if activity.unread || activity.inner.as_ref().is_some_and(|inner| inner.is_unread()) {
                 return false;
             }
-            let Some((owner, _)) = call.scope.owner.filter(|_| !activity.spawned) else { return true };
+            let Some((owner, _)) = call.scope.owner.filter(|_| activity.polls.is_none()) else { return true };
             (activity, next) = (&self.activities[owner.index()], Some(owner));
         }
         // What it stands in is gone: it is a body on the pool that is about to end.

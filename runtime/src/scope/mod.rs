@@ -17,7 +17,7 @@ use std::{
 
 pub(crate) use run::{Driving, Hold, Mode, Run, Step, Stop};
 pub(crate) use waiting::Quiet;
-pub(crate) use wake::{BodySignal, Signal, outside, wake_for_release};
+pub(crate) use wake::{BodySignal, InnerSignal, Polls, Signal, outside, wake_for_release};
 
 use crate::journal::{Scope, Slot};
 

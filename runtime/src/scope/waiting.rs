@@ -128,6 +128,11 @@ impl Run {
         }
     }
 
+    /// Whether any call waits for the outside.
+    pub(super) fn waits_outside(&self) -> bool {
+        self.lock().liveness.waits().next().is_some()
+    }
+
     /// What the run waits for, once its entrypoint has settled.
     pub(crate) fn quiet(&self) -> Quiet {
         let mut state = self.lock();

@@ -4,7 +4,7 @@ use std::{
     cell::Cell,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Wake, Waker},
 };
@@ -136,5 +136,71 @@ impl Wake for BodySignal {
             self.entrypoint.bodies.lock().unwrap_or_else(PoisonError::into_inner).push(self.slot);
             self.entrypoint.driver.wake();
         }
+    }
+}
+
+/// How often a body on the pool began to be polled, and how often that ended: it is polled by others than the run's driver.
+#[derive(Debug, Default)]
+pub(crate) struct Polls {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Polls {
+    /// Polls the body once.
+    pub(crate) fn count<T>(&self, poll: impl FnOnce() -> T) -> T {
+        self.begun.fetch_add(1, Ordering::AcqRel);
+        let polled = poll();
+        self.ended.fetch_add(1, Ordering::AcqRel);
+        polled
+    }
+}
+
+/// The waker of one body that is polled in place within another body: tells whether that one reads it.
+#[derive(Debug)]
+pub(crate) struct InnerSignal {
+    /// Of the body around it.
+    outer: AtomicWaker,
+    /// The polls of the body around it, if that is on the pool; else the run's driver polls it whenever it was woken.
+    polls: Option<Arc<Polls>>,
+    /// Woken, and not polled since.
+    woken: AtomicBool,
+    /// How many polls of the body around it had begun by then.
+    woken_at: AtomicU64,
+}
+
+impl InnerSignal {
+    pub(crate) fn new(polls: Option<Arc<Polls>>) -> Arc<Self> {
+        let (woken, woken_at) = (AtomicBool::new(false), AtomicU64::new(0));
+        Arc::new(Self { outer: AtomicWaker::new(), polls, woken, woken_at })
+    }
+
+    /// The body is polled now, by a body with this waker.
+    pub(crate) fn polled(&self, outer: &Waker) {
+        self.outer.register(outer);
+        self.woken.store(false, Ordering::Release);
+    }
+
+    /// Whether it was woken, and the body around it was polled since without polling it: a stream that is not being read.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.woken.load(Ordering::Acquire)
+            && self.polls.as_ref().is_none_or(|polls| {
+                let ended = polls.ended.load(Ordering::Acquire);
+                let begun = polls.begun.load(Ordering::Acquire);
+                begun == ended && begun > self.woken_at.load(Ordering::Acquire)
+            })
+    }
+}
+
+impl Wake for InnerSignal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let begun = self.polls.as_ref().map_or(0, |polls| polls.begun.load(Ordering::Acquire));
+        self.woken_at.store(begun, Ordering::Release);
+        self.woken.store(true, Ordering::Release);
+        self.outer.wake();
     }
 }

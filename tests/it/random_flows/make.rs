@@ -21,7 +21,7 @@ const DEPTH: usize = 4;
 /// Makes a flow.
 pub(super) fn flow(dice: &mut Dice, kind: Kind) -> Step {
     let left = dice.below(CALLS) + 2;
-    let mut maker = Maker { dice, kind, left, tag: 0, in_body: false, no_pause: false };
+    let mut maker = Maker { dice, kind, left, tag: 0, in_body: false };
     let mut steps = Vec::new();
     while maker.left > 0 {
         steps.push(maker.step(DEPTH));
@@ -35,9 +35,6 @@ struct Maker<'a> {
     left: usize,
     tag: u32,
     in_body: bool,
-    /// Whether nothing may wait for the outside: a stream in a task's body that is not read meanwhile would keep the run
-    /// from pausing, which it should not.
-    no_pause: bool,
 }
 
 impl Maker<'_> {
@@ -52,7 +49,6 @@ impl Maker<'_> {
                 10 if !strict => Step::Equal(self.call(0), self.dice.below(3) + 2),
                 11 => Step::Now,
                 12 => [Step::Random, Step::Patched][self.dice.below(2)].clone(),
-                13 | 14 if self.no_pause => Step::Sleep(1),
                 13 => Step::Sleep([0, 3, 100_000][self.dice.below(3)]),
                 14 => Step::Ask(u32::try_from(self.dice.below(3)).unwrap()),
                 _ => Step::Task(self.call(depth)),
@@ -63,13 +59,7 @@ impl Maker<'_> {
             0 if !strict => Step::Join(self.some(depth)),
             0..=2 => Step::TryJoin(self.some(depth)),
             3 | 4 => Step::Select(self.pairs(depth)),
-            5 | 6 => {
-                let before = self.no_pause;
-                self.no_pause |= self.in_body;
-                let branches = self.pairs(depth);
-                self.no_pause = before;
-                Step::Unordered(branches)
-            }
+            5 | 6 => Step::Unordered(self.pairs(depth)),
             7 => Step::Buffered(self.dice.below(3) + 1, self.some(depth)),
             8 => Step::Bounded(self.dice.below(3) + 1, self.some(depth)),
             9 => Step::Gate(self.dice.below(2) + 1, self.some(depth)),
