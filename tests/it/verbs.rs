@@ -1,10 +1,16 @@
 //! Each verb on a thread in each state: the table of the design, cell by cell, and what lists and recovers threads.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::IntoFuture,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use durably::{
-    AnswerError, Durability, IfUnfinished, Outcome, RunError, Runtime, Status, Thread, checkpoint::MemoryCheckpointer,
-    entrypoint, interrupt, resource, task, testing::FaultyCheckpointer,
+    AnswerError, Clock, Durability, IfUnfinished, Outcome, RunError, Runtime, Status, Thread,
+    checkpoint::{BoxFuture, MemoryCheckpointer},
+    entrypoint, interrupt, resource, task,
+    testing::FaultyCheckpointer,
 };
 use tests::{Ledger, World, block_on, in_every_mode, on_every_checkpointer};
 use tokio::sync::Notify;
@@ -405,6 +411,48 @@ async fn asks_for_an_hour() -> bool {
         answer = interrupt::<bool>("go on?", &()) => answer,
         () = durably::sleep(Duration::from_secs(3600)) => false,
     }
+}
+
+/// A clock as tokio's is: what waits for a moment that has passed still waits a little, here until it is let go.
+#[derive(Clone)]
+struct LateClock {
+    clock: HandClock,
+    reached: Arc<Notify>,
+    let_go: Arc<Notify>,
+}
+
+impl Clock for LateClock {
+    fn now(&self) -> SystemTime {
+        self.clock.now()
+    }
+
+    fn sleep_until(&self, moment: SystemTime) -> BoxFuture<'static, ()> {
+        let Self { clock, reached, let_go } = self.clone();
+        Box::pin(async move {
+            reached.notify_one();
+            let_go.notified().await;
+            clock.sleep_until(moment).await;
+        })
+    }
+}
+
+#[test]
+fn where_every_sleep_parks_a_sleep_that_is_over_ends() {
+    on_every_checkpointer(async |world| {
+        let place = Place::new();
+        let late = LateClock { clock: place.clock.clone(), reached: Arc::default(), let_go: Arc::default() };
+        let runtime = world.open(|b| b.resource(place.clone()).clock(late.clone()).park_after(Duration::ZERO));
+        let thread = runtime.thread("t").unwrap();
+        assert_eq!(thread.invoke(job("sleeping".to_owned())).await.unwrap().word(), "sleeping");
+        late.reached.notified().await;
+        place.clock.advance(Duration::from_secs(3601));
+        let lets_go = async {
+            late.reached.notified().await;
+            late.let_go.notify_one();
+        };
+        let (outcome, ()) = tokio::join!(thread.resume(job).into_future(), lets_go);
+        assert_eq!(outcome.unwrap(), Outcome::Completed("after".to_owned()));
+    });
 }
 
 #[test]

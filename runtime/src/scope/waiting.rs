@@ -67,7 +67,8 @@ impl Run {
             }
         };
         let left = Duration::from_millis(due.saturating_sub(now));
-        if left >= self.environment.park_after {
+        // One that is over parks in no case: nothing would ever wake it.
+        if !left.is_zero() && left >= self.environment.park_after {
             self.lock().begin_wait(slot, Waits::Until(due));
         }
         self.nudge();
