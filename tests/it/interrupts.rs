@@ -410,7 +410,7 @@ fn an_answer_of_the_wrong_type_leaves_the_question_open_for_the_right_one() {
         assert_eq!(again.questions(), paused.questions());
         // Why it is asked again is told, in this drive and in every later one.
         let why = again.questions()[0].refused().expect("it was refused").to_owned();
-        assert!(why.contains("u32"), "{why}");
+        assert!(why.contains("the answer is not the `u32`") && why.contains("answer again"), "{why}");
         let thread = thread(&world, &ledger);
         let later = thread.resume(asks_for_a_number).await.unwrap();
         assert_eq!(later.questions(), paused.questions());

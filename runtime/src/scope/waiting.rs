@@ -97,7 +97,7 @@ impl Run {
     /// Refuses an answer that is not of the type that the code wants; the question stays open.
     pub(crate) fn refuse_answer(self: &Arc<Self>, slot: Slot, error: &ValueError) {
         let now = self.environment.now_ms();
-        let reason = error.to_string();
+        let reason = error.of_an_answer();
         {
             let mut state = self.lock();
             if let Some(id) = state.journal.call(slot).map(|call| call.id) {

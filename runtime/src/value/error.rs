@@ -67,6 +67,16 @@ impl ValueError {
         Self::Damaged { type_name: std::any::type_name::<T>(), cause: said(fault) }
     }
 
+    /// The same, told to whoever gave an answer: there is no record yet that could have grown old.
+    pub(crate) fn of_an_answer(&self) -> String {
+        match self {
+            Self::Unreadable { type_name, path, cause, .. } => {
+                format!("the answer is not the `{type_name}` that was asked for{}: {cause}; answer again", At(path))
+            }
+            Self::Unwritable { .. } | Self::Damaged { .. } => self.to_string(),
+        }
+    }
+
     /// The Rust type that was to be written or read.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
