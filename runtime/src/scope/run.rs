@@ -318,11 +318,12 @@ impl Run {
     }
 
     /// The call's future is gone.
-    pub(crate) fn drop_call(&self, slot: Slot, detached: bool) {
+    pub(crate) fn drop_call(self: &Arc<Self>, slot: Slot, detached: bool) {
         let mut state = self.lock();
         if state.journal.call(slot).is_none() {
             return;
         }
+        let counted = !detached && state.liveness.is_begun(slot);
         if !detached {
             // Dropped by the code itself, and not by a pause: nobody is to answer it any more.
             if state.stop.is_none() && !state.halted && state.liveness.asks(slot) {
@@ -331,6 +332,11 @@ impl Run {
             state.end_activity(slot);
         }
         state.journal.drop_call(slot, detached);
+        drop(state);
+        if counted {
+            // It may have been the last thing that was alive, and on the pool nobody else would have the driver look.
+            self.nudge();
+        }
     }
 
     pub(crate) fn body_scope(&self, slot: Slot) -> Option<Scope> {
