@@ -335,7 +335,16 @@ async fn last_bodies(run: &Arc<Run>) -> Option<Outcome<Payload>> {
             Pin::new(body).poll(cx).is_pending()
         });
         if bodies.is_empty() {
-            return Poll::Ready(None);
+            let is_held_back = !run.is_stopped() && run.start_held_back();
+            bodies.extend(run.take_spawned(false));
+            return match (bodies.is_empty(), is_held_back) {
+                (true, true) => Poll::Ready(rest(run, &Quiet::Drained)),
+                (true, false) => Poll::Ready(None),
+                (false, _) => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            };
         }
         match run.quiet() {
             Quiet::Not | Quiet::Stalled => Poll::Pending,
