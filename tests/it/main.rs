@@ -22,6 +22,7 @@ mod recorded;
 mod replay;
 mod rests;
 mod retries;
+mod review;
 mod thread_ids;
 mod tidy;
 mod unread;

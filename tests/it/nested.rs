@@ -206,6 +206,7 @@ fn a_retried_task_cut_off_at_any_record_goes_on_with_what_its_inner_calls_left()
 #[task(skip(stale_may_go_on))]
 async fn late(stale_may_go_on: Arc<Notify>) -> u32 {
     let ledger = durably::resource::<Ledger>();
+    ledger.note("late began");
     if ledger.count("attempt") == 1 {
         stale_may_go_on.notified().await;
         ledger.note("stale went on");
@@ -223,7 +224,10 @@ async fn leaves_a_call_behind() -> anyhow::Result<u32> {
     let mut call = late((*stale_may_go_on).clone()).detached();
     if durably::attempt() == 1 {
         assert!(futures::poll!(&mut call).is_pending());
-        // Its body goes on, on the pool.
+        // Its body goes on, on the pool; it has begun before the next attempt does.
+        while ledger.count("late began") == 0 {
+            tokio::task::yield_now().await;
+        }
         anyhow::bail!("gone on without it");
     }
     stale_may_go_on.notify_one();

@@ -15,7 +15,7 @@ use crate::{
     call::{Claim, Claimed, Work},
     journal::{CallKind, Slot},
     run::Entered,
-    scope::{Ambient, Run, Stop},
+    scope::{Ambient, Run},
     value::{Arguments, Payload},
 };
 
@@ -94,13 +94,15 @@ pub fn continue_as_new<D: Definition, T>(call: EntrypointCall<D>) -> impl Future
         "`continue_as_new` goes on with the entrypoint that runs; start another one on a thread of its own"
     );
     let run = ambient.run;
-    let stop = match call.into_input().map(|input| record_input::<D>(&input)) {
-        Some(Ok((payload, arguments))) => Stop::Continue(payload, arguments.digest()),
-        Some(Err(error)) => Stop::Error(error),
-        None => Stop::Error(RunError::Stalled { entrypoint: D::SPEC.name.to_owned() }),
+    let input = match call.into_input().map(|input| record_input::<D>(&input)) {
+        Some(input) => input,
+        None => Err(RunError::Stalled { entrypoint: D::SPEC.name.to_owned() }),
     };
     poll_fn(move |_| {
-        run.stop(stop.clone());
+        match &input {
+            Ok((payload, arguments)) => run.go_on_as_new(payload, arguments.digest()),
+            Err(error) => run.fail(error.clone()),
+        }
         Poll::Pending
     })
 }

@@ -288,6 +288,18 @@ impl Journal {
         std::iter::successors(next(scope.owner), |slot| next(self.calls.get(*slot)?.scope.owner)).collect()
     }
 
+    /// Whether a body that this scope stands in is gone, so that the calls made there are about to go too.
+    pub(crate) fn is_orphaned(&self, scope: &Scope) -> bool {
+        let mut owner = scope.owner;
+        while let Some((slot, _)) = owner {
+            match self.calls.get(slot) {
+                Some(call) => owner = call.scope.owner,
+                None => return true,
+            }
+        }
+        false
+    }
+
     fn check_definition(&mut self, new: &NewCall) -> Result<(), ClaimError> {
         let Some(second) = new.definition else { return Ok(()) };
         // Names are borrowed from the program almost always, so that this clones no string.

@@ -61,6 +61,8 @@ pub(crate) enum Begin {
 enum Came<O> {
     Returned(Returned<O>),
     Stopped(Stop),
+    /// It goes on as a new run with this input.
+    Continues(Payload, [u8; 32]),
     /// Nothing in it is alive: it pauses as this; `None`: it waits for nothing that could come.
     Rests(Option<Rest>),
 }
@@ -225,7 +227,7 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
             drop(entered);
             match (came, run.stopped()) {
                 // What the entrypoint held panicked when it was dropped.
-                (Came::Rests(_), Some(stop)) => Came::Stopped(stop),
+                (Came::Rests(_) | Came::Continues(..), Some(stop)) => Came::Stopped(stop),
                 (came, _) => came,
             }
         }
@@ -242,7 +244,7 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
         },
         Came::Rests(Some(rest)) => pause(run, head, rest).await,
         Came::Rests(None) => give_up(run, head, RunError::Stalled { entrypoint: run.entrypoint.clone() }).await,
-        Came::Stopped(Stop::Continue(input, digest)) => continue_as_new(run, head, start, input, digest).await,
+        Came::Continues(input, digest) => continue_as_new(run, head, start, input, digest).await,
         Came::Stopped(Stop::Error(error)) => give_up(run, head, error).await,
         Came::Stopped(Stop::Gone) => unreachable!("only the end of this drive says so"),
     }
@@ -287,6 +289,9 @@ async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O> {
             let changed = run.pump(cx);
             if let Some(stop) = run.stopped() {
                 return Poll::Ready(Came::Stopped(stop));
+            }
+            if let Some((input, digest)) = run.next_input() {
+                return Poll::Ready(Came::Continues(input, digest));
             }
             if changed {
                 continue;
@@ -354,7 +359,16 @@ async fn last_bodies(run: &Arc<Run>) -> Option<Rest> {
             Pin::new(body).poll(cx).is_pending()
         });
         if bodies.is_empty() {
-            return Poll::Ready(None);
+            let is_held_back = !run.is_stopped() && run.start_held_back();
+            bodies.extend(run.take_spawned(false));
+            return match (bodies.is_empty(), is_held_back) {
+                (true, true) => Poll::Ready(rest(run, &Quiet::Drained)),
+                (true, false) => Poll::Ready(None),
+                (false, _) => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            };
         }
         match run.quiet() {
             Quiet::Not | Quiet::Stalled => Poll::Pending,
@@ -466,7 +480,14 @@ async fn continue_as_new(
     input: Payload,
     digest: [u8; 32],
 ) -> Result<Conclusion, RunError> {
-    end_bodies(run).await;
+    // This ends the run as a return does: not past records of calls that it never made, nor before detached bodies.
+    run.leave(Frame::ROOT);
+    if let Some(outcome) = last_bodies(run).await {
+        return pause(run, head, outcome).await;
+    }
+    if let Some(Stop::Error(error)) = run.stopped() {
+        return Box::pin(give_up(run, head, error)).await;
+    }
     let at_ms = run.environment.now_ms();
     run.with_journal(|journal| journal.append_plain(Record::End(End { how: Ended::Continued, at_ms })));
     let no = RunNo(run.no.0.saturating_add(1));

@@ -56,7 +56,7 @@ impl<O> Entered<O> {
         loop {
             let polls = self.signal.take_own() || std::mem::take(&mut self.unsettled);
             let returned = if polls { self.settle() } else { None };
-            if self.run.is_stopped() {
+            if self.run.is_over(self.frame) {
                 return Poll::Pending;
             }
             // Also if it returned: on replay, what woke it would not come.
@@ -97,7 +97,7 @@ impl<O> Entered<O> {
                     return None;
                 }
             }
-            if self.run.is_stopped() || !self.signal.take_own() {
+            if self.run.is_over(self.frame) || !self.signal.take_own() {
                 return None;
             }
         }

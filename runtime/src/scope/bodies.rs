@@ -11,7 +11,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::{
     InnerSignal, Polls,
-    run::{Run, Step},
+    run::{Run, State, Step},
 };
 use crate::{
     checkpoint::BoxFuture,
@@ -156,6 +156,19 @@ impl Run {
                 self.start_later(slot, work);
             }
         }
+    }
+
+    /// Starts the detached bodies that a drain has held back, if it is over; whether any is left.
+    pub(crate) fn start_held_back(self: &Arc<Self>) -> bool {
+        let is_held_back =
+            |state: &State, slot: Slot| state.journal.call(slot).is_some_and(|call| matches!(call.stage, Stage::Ready));
+        let held_back: Vec<Slot> = {
+            let state = self.lock();
+            state.later.iter().map(|(slot, _)| *slot).filter(|slot| is_held_back(&state, *slot)).collect()
+        };
+        self.start_detached(&held_back);
+        let state = self.lock();
+        state.later.iter().any(|(slot, _)| is_held_back(&state, *slot))
     }
 
     fn keep_spawned(&self, slot: Slot, handle: JoinHandle<()>) {

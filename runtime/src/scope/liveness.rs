@@ -206,6 +206,11 @@ impl Liveness {
         self.activities.iter_mut().filter_map(|activity| activity.body.take()).collect()
     }
 
+    /// Whether the call has a body that was begun and has not ended.
+    pub(super) fn is_begun(&self, slot: Slot) -> bool {
+        self.activities[slot.index()].begun
+    }
+
     /// Whether the call waits for an answer.
     pub(super) fn asks(&self, slot: Slot) -> bool {
         let wait = self.activities[slot.index()].wait;

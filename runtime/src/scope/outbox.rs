@@ -45,8 +45,8 @@ impl Outbox {
 }
 
 impl State {
-    /// The store did not take a commit: nothing more is sent to it, so that no record has a gap before it. Also a run
-    /// that was about to go on as a new one stops here. Only whoever drives the run sends, so that nobody is to be woken.
+    /// The store did not take a commit: nothing more is sent to it, so that no record has a gap before it. Only
+    /// whoever drives the run sends, so that nobody is to be woken.
     fn store_failed(&mut self, error: RunError) {
         if !matches!(self.stop, Some(Stop::Error(_))) {
             self.stop = Some(Stop::Error(error.clone()));

@@ -54,6 +54,8 @@ pub(super) struct State {
     pub(super) liveness: Liveness,
     pub(super) signals: Vec<Arc<Signal>>,
     pub(super) stop: Option<Stop>,
+    /// The run's own code has asked to go on as a new run with this input: it is over, as if it had returned.
+    next: Option<(Payload, [u8; 32])>,
     /// Answers that have arrived and are not yet outcomes.
     pub(super) answers: HashMap<CallId, Payload>,
     /// Why the newest answer to a question was not taken.
@@ -95,8 +97,6 @@ impl Drop for Hold {
 pub(crate) enum Stop {
     /// It cannot.
     Error(RunError),
-    /// It asked to go on as a new run with this input.
-    Continue(Payload, [u8; 32]),
     /// Its driver is gone.
     Gone,
 }
@@ -154,6 +154,7 @@ impl Run {
                 liveness: Liveness::default(),
                 signals: vec![Arc::default()],
                 stop: None,
+                next: None,
                 answers: HashMap::new(),
                 refused: HashMap::new(),
                 outbox: Outbox::default(),
@@ -225,12 +226,28 @@ impl Run {
         self.lock().stop.is_some()
     }
 
+    /// The run's own code asks to go on as a new run with this input; the first one counts.
+    pub(crate) fn go_on_as_new(&self, input: &Payload, digest: [u8; 32]) {
+        self.lock().next.get_or_insert_with(|| (input.clone(), digest));
+    }
+
+    /// What the run is to go on as a new run with, if it is.
+    pub(crate) fn next_input(&self) -> Option<(Payload, [u8; 32])> {
+        self.lock().next.clone()
+    }
+
+    /// Whether the entrypoint is not to be polled any more.
+    pub(crate) fn is_over(&self, frame: Frame) -> bool {
+        let state = self.lock();
+        state.stop.is_some() || (frame == Frame::ROOT && state.next.is_some())
+    }
+
     // ---- calls ----
 
     /// Claims a call in a scope; `None` if the run is stopped by it.
     pub(crate) fn claim(self: &Arc<Self>, scope: &Scope, new: NewCall) -> Option<Slot> {
         let mut state = self.lock();
-        if state.stop.is_some() {
+        if state.stop.is_some() || (state.next.is_some() && scope.owner.is_none()) {
             return None;
         }
         let claimed = state.journal.claim(scope, new);
@@ -279,6 +296,9 @@ impl Run {
             return Step::Wait;
         }
         let Some(call) = state.journal.call(slot) else { return Step::Wait };
+        if state.next.is_some() && call.scope.owner.is_none() && !call.dropped {
+            return Step::Wait;
+        }
         match call.stage {
             Stage::Released(_) => {
                 let recorded = state.journal.take(slot).expect("it is released");
@@ -321,11 +341,12 @@ impl Run {
     }
 
     /// The call's future is gone.
-    pub(crate) fn drop_call(&self, slot: Slot, detached: bool) {
+    pub(crate) fn drop_call(self: &Arc<Self>, slot: Slot, detached: bool) {
         let mut state = self.lock();
         if state.journal.call(slot).is_none() {
             return;
         }
+        let counted = !detached && state.liveness.is_begun(slot);
         if !detached {
             // Dropped by the code itself, and not by a pause: nobody is to answer it any more.
             if state.stop.is_none() && !state.halted && state.liveness.asks(slot) {
@@ -334,6 +355,11 @@ impl Run {
             state.end_activity(slot);
         }
         state.journal.drop_call(slot, detached);
+        drop(state);
+        if counted {
+            // It may have been the last thing that was alive, and on the pool nobody else would have the driver look.
+            self.nudge();
+        }
     }
 
     pub(crate) fn body_scope(&self, slot: Slot) -> Option<Scope> {

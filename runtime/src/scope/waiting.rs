@@ -143,6 +143,10 @@ impl Run {
         let mut until = None;
         let mut asks = false;
         for (slot, waits) in state.liveness.waits() {
+            if state.journal.call(*slot).is_some_and(|call| state.journal.is_orphaned(&call.scope)) {
+                // The body on the pool that asked is being ended: its question goes with it, and is withdrawn.
+                return Quiet::Not;
+            }
             match waits {
                 Waits::Until(due) => until = Some(until.map_or(*due, |until: u64| until.min(*due))),
                 Waits::Answer(_) => {
