@@ -269,6 +269,10 @@ async fn a_run_ends_after_what_a_detached_body_detached() {
     assert!(!thread.state().await.unwrap().unwrap().driven);
 }
 
+fn thread_reason(state: &durably::ThreadState) -> &str {
+    state.reason.as_deref().unwrap_or_default()
+}
+
 #[task]
 async fn too_large() -> String {
     note("too large");
@@ -287,8 +291,11 @@ async fn an_output_that_is_too_large_leaves_the_thread_stuck_with_what_was_befor
         let ledger = Ledger::default();
         let thread = open(&ledger, &Scene::default()).thread("t").unwrap();
         let error = thread.invoke(makes_too_much()).durability(durability).await.unwrap_err();
-        println!("{error}");
+        assert!(error.to_string().contains("keep it elsewhere"), "{error}");
         let state = thread.state().await.unwrap().unwrap();
         assert_eq!((state.status, state.calls.len()), (Status::Stuck, 1), "{durability:?}");
+        // It is told to whoever looks, and not run again by every process that starts.
+        assert!(thread_reason(&state).contains("keep it elsewhere"));
+        assert_eq!((ledger.count("before"), ledger.count("too large")), (1, 1));
     }
 }
