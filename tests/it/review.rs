@@ -299,3 +299,45 @@ async fn an_output_that_is_too_large_leaves_the_thread_stuck_with_what_was_befor
         assert_eq!((ledger.count("before"), ledger.count("too large")), (1, 1));
     }
 }
+
+#[entrypoint]
+async fn reads_later() -> (bool, bool) {
+    let mut first = Box::pin(interrupt::<bool>("first", &()));
+    polled_once(&mut first).await;
+    let second = interrupt("second", &()).await;
+    (first.await, second)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_the_code_does_not_look_at_yet_lets_the_run_pause() {
+    let thread = open(&Ledger::default(), &Scene::default()).thread("t").unwrap();
+    assert_eq!(soon(thread.invoke(reads_later())).await.unwrap().questions().len(), 2);
+    thread.answer("first", true).await.unwrap();
+    let outcome = soon(thread.resume(reads_later)).await.unwrap();
+    assert!(outcome.questions().iter().any(|question| question.key() == "second"), "{outcome:?}");
+    thread.answer("second", false).await.unwrap();
+    assert_eq!(soon(thread.resume(reads_later)).await.unwrap(), Outcome::Completed((true, false)));
+}
+
+#[entrypoint]
+async fn reads_later_still() -> (bool, bool) {
+    let mut first = Box::pin(interrupt::<bool>("first", &()));
+    polled_once(&mut first).await;
+    gated().await;
+    let second = interrupt("second", &()).await;
+    (first.await, second)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_a_driven_run_that_does_not_look_at_it_yet_lets_the_run_pause() {
+    let scene = Scene::default();
+    let thread = open(&Ledger::default(), &scene).thread("t").unwrap();
+    let started = thread.invoke(reads_later_still()).start();
+    soon(scene.begun.notified()).await;
+    thread.answer("first", true).await.unwrap();
+    scene.gate.notify_one();
+    let outcome = soon(started).await.unwrap();
+    assert!(outcome.questions().iter().any(|question| question.key() == "second"), "{outcome:?}");
+    thread.answer("second", false).await.unwrap();
+    assert_eq!(soon(thread.resume(reads_later_still)).await.unwrap(), Outcome::Completed((true, false)));
+}
