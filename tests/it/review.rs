@@ -341,3 +341,53 @@ async fn an_answer_to_a_driven_run_that_does_not_look_at_it_yet_lets_the_run_pau
     thread.answer("second", false).await.unwrap();
     assert_eq!(soon(thread.resume(reads_later_still)).await.unwrap(), Outcome::Completed((true, false)));
 }
+
+/// Holds up the end of the body that holds it, until it is told to go on.
+struct HoldsUp {
+    ends: std::sync::mpsc::Sender<()>,
+    go_on: std::sync::mpsc::Receiver<()>,
+}
+
+impl Drop for HoldsUp {
+    fn drop(&mut self) {
+        let _ = self.ends.send(());
+        let _ = self.go_on.recv();
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Holder(Arc<std::sync::Mutex<Option<HoldsUp>>>);
+
+impl std::fmt::Debug for HoldsUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HoldsUp")
+    }
+}
+
+#[task]
+async fn asks_and_is_slow_to_end() -> bool {
+    let _holds_up = resource::<Holder>().0.lock().unwrap().take();
+    interrupt("go?", &()).await
+}
+
+#[entrypoint]
+async fn asks_on_the_pool() -> bool {
+    asks_and_is_slow_to_end().spawn().await
+}
+
+#[test]
+fn an_answer_that_comes_while_the_run_is_being_paused_is_gone_on_with() {
+    let (ends, ending) = std::sync::mpsc::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel();
+    let holder = Holder(Arc::new(std::sync::Mutex::new(Some(HoldsUp { ends, go_on: goes_on }))));
+    tests::block_on(async {
+        let thread = Runtime::builder().resource(holder).memory().thread("t").unwrap();
+        let started = thread.invoke(asks_on_the_pool()).start();
+        tokio::task::spawn_blocking(move || ending.recv()).await.unwrap().unwrap();
+        // The run has come to rest, its body is being ended, and nothing is written down yet.
+        assert_eq!(thread.state().await.unwrap().unwrap().status, Status::Running);
+        thread.answer("go?", true).await.unwrap();
+        go_on.send(()).unwrap();
+        assert_eq!(started.await.unwrap(), Outcome::Completed(true));
+    });
+}

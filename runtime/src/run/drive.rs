@@ -70,6 +70,7 @@ enum Came<O> {
 enum Conclusion {
     Completed(Payload),
     Paused(Outcome<Payload>),
+    /// As a new run, or as the same one from its records.
     Continue,
 }
 
@@ -103,7 +104,7 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
             Conclusion::Completed(output) => return Ok(Outcome::Completed(output)),
             Conclusion::Paused(outcome) => return Ok(outcome),
             Conclusion::Continue => {
-                // The old run's end and the new one's start were one commit.
+                // If it is a new one: the old run's end and its start were one commit.
                 let records = storage::load_run(&environment.checkpointer, &run.thread, known.run).await?;
                 begin = Begin::Replay(records);
             }
@@ -426,6 +427,13 @@ async fn pause(run: &Arc<Run>, head: &mut Head, outcome: Outcome<Payload>) -> Re
     run.flush(true, changes);
     run.drained().await?;
     *head = new;
+    // An answer that was stored before the pause was may have come too late for the run to look. Whoever gave it has seen
+    // the run driven, and leaves it to go on by itself.
+    for (answered, _) in storage::answers(&run.environment.checkpointer, &run.thread).await? {
+        if outcome.questions().iter().any(|question| question.id == answered) {
+            return Ok(Conclusion::Continue);
+        }
+    }
     Ok(Conclusion::Paused(outcome))
 }
 
