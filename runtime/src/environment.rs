@@ -205,7 +205,12 @@ impl ReplacedCall {
 }
 
 /// A body that stands in for a task's own; gives the task's output as `Any`.
-pub(crate) type Replacement = Arc<dyn Fn(ReplacedCall) -> BoxFuture<'static, Box<dyn Any + Send>> + Send + Sync>;
+#[derive(Clone)]
+pub(crate) struct Replacement {
+    pub(crate) body: Arc<dyn Fn(ReplacedCall) -> BoxFuture<'static, Box<dyn Any + Send>> + Send + Sync>,
+    /// The name of the type that it gives.
+    pub(crate) gives: &'static str,
+}
 
 /// Erases the output type of a replacement.
 pub(crate) fn replacement<T, F, Fut>(body: F) -> Replacement
@@ -214,10 +219,13 @@ where
     F: Fn(ReplacedCall) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = T> + Send + 'static,
 {
-    Arc::new(move |call| {
-        let output = body(call);
-        Box::pin(async move { Box::new(output.await) as Box<dyn Any + Send> })
-    })
+    Replacement {
+        body: Arc::new(move |call| {
+            let output = body(call);
+            Box::pin(async move { Box::new(output.await) as Box<dyn Any + Send> })
+        }),
+        gives: std::any::type_name::<T>(),
+    }
 }
 
 /// What all runs of a runtime share.

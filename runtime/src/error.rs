@@ -18,7 +18,7 @@ pub enum RunError {
     Failed(Failure),
     /// The entrypoint or one of its tasks panicked. Resuming runs that call again.
     Panicked {
-        /// What panicked, and where it was called.
+        /// What panicked, and for a task where it is defined.
         what: String,
         /// The panic's message.
         message: String,
@@ -186,7 +186,11 @@ impl RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed(failure) => write!(f, "the entrypoint failed: {failure}"),
+            // With all its causes: a failure is kept as messages, so there is no source that could tell them.
+            Self::Failed(failure) => {
+                write!(f, "the entrypoint failed: {failure}")?;
+                failure.messages().iter().skip(1).try_for_each(|cause| write!(f, ": {cause}"))
+            }
             Self::Panicked { what, message } => write!(f, "{what} panicked: {message}"),
             Self::Nondeterminism(divergence) => fmt::Display::fmt(divergence, f),
             Self::Value { what, source } => write!(f, "{what}: {source}"),
@@ -196,7 +200,7 @@ impl fmt::Display for RunError {
             ),
             Self::Stalled { entrypoint } => write!(
                 f,
-                "entrypoint {entrypoint:?} waits, but neither for a call nor for an answer: it awaits something that is not recorded, or that never comes; do such waiting inside a #[task]"
+                "entrypoint {entrypoint:?} waits, but neither for a call nor for an answer: it awaits something that is not recorded, or that never comes (a timer, a socket, something spawned); do such waiting inside a #[task], or use durably::sleep and durably::interrupt"
             ),
             Self::Unsettled { entrypoint, polls } => write!(
                 f,
@@ -239,7 +243,7 @@ impl fmt::Display for RunError {
             Self::UnknownEntrypoint { name, known } => write!(
                 f,
                 "entrypoint {name:?} is not registered with the runtime (known: {}); add it with `Runtime::builder().entrypoint(..)`",
-                known.join(", ")
+                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
             ),
             Self::ThreadId(error) => fmt::Display::fmt(error, f),
         }

@@ -15,6 +15,10 @@ use serde::{Deserialize, Serialize};
 /// let id = ThreadId::new("orders/2026:0042")?;
 /// assert_eq!(id.as_str(), "orders/2026:0042");
 /// assert!(ThreadId::new("").is_err());
+/// assert_eq!("orders/2026:0042".parse::<ThreadId>()?, id);
+///
+/// let runtime = durably::Runtime::builder().memory();
+/// assert_eq!(runtime.thread(&id)?.id(), &id);
 /// # Ok::<(), durably::ThreadIdError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +59,36 @@ impl ThreadId {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl AsRef<str> for ThreadId {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for ThreadId {
+    type Err = ThreadIdError;
+
+    fn from_str(id: &str) -> Result<Self, ThreadIdError> {
+        Self::new(id)
+    }
+}
+
+impl TryFrom<&str> for ThreadId {
+    type Error = ThreadIdError;
+
+    fn try_from(id: &str) -> Result<Self, ThreadIdError> {
+        Self::new(id)
+    }
+}
+
+impl TryFrom<String> for ThreadId {
+    type Error = ThreadIdError;
+
+    fn try_from(id: String) -> Result<Self, ThreadIdError> {
+        Self::new(id)
     }
 }
 

@@ -26,6 +26,8 @@ use crate::{
 /// with all open questions, and its memory is freed. An answer by [`Thread::answer`](crate::Thread::answer) and a resume
 /// bring it back here, in whatever process.
 ///
+/// The answer is recorded as a task's output is: hence `T` is `Serialize` too.
+///
 /// This gives a `T`, not a `Result`: there is nothing that error handling could swallow. The payload is part of the
 /// question's identity: code that asks something else at this place is a divergence, not a question for an old answer.
 ///

@@ -42,8 +42,8 @@
 //! Between its tasks an entrypoint must be deterministic, since it is run again: same input and same outcomes, same
 //! calls. Time, randomness and waiting are recorded calls: [`now`], [`random`], [`uuid`], [`sleep`], [`interrupt`].
 //! Everything else that reaches outside belongs into a task, whose body is free. Three nets catch what slips through: a
-//! lint of the entrypoint's tokens, an error when something that is not recorded wakes it
-//! ([`RunError::ForeignWake`]), and the check of every record against the calls that the code makes
+//! lint of the entrypoint's tokens, an error when something that is not recorded wakes it or is all it waits for
+//! ([`RunError::ForeignWake`], [`RunError::Stalled`]), and the check of every record against the calls that the code makes
 //! ([`Nondeterminism`]), before any new effect.
 //!
 //! Any concurrency within is fine, and replays exactly: `join!`, `try_join_all`, `FuturesUnordered`, biased `select!`
@@ -56,6 +56,12 @@
 //! * A finished task's body does not run again; one that was cut off does (use [`idempotency_key`] for what receives it).
 //! * A task's failure is an outcome like a value. Resuming a failed run opens again what it did not get past.
 //! * A wrong replay is worse than an error: damage, lost tails, changed code and changed types are typed errors.
+//!
+//! # What it runs on
+//!
+//! Any tokio runtime with its timers on (`#[tokio::main]`, or a builder's `enable_time` or `enable_all`); one thread is
+//! enough. Nothing runs by itself in the background: when a process begins, [`Runtime::recover`] goes on with what was cut
+//! off, and [`Runtime::run_due`], called now and then, with runs whose sleep is over.
 //!
 //! # Features
 //!

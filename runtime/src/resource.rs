@@ -51,9 +51,9 @@ pub fn resource<T: Send + Sync + 'static>() -> Arc<T> {
         Some(Err(_)) | None => {
             let mut known: Vec<&str> = resources.values().map(|(name, _)| *name).collect();
             known.sort_unstable();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             panic!(
-                "the runtime has no resource of type `{wanted}` (it has: {}): add it with `Runtime::builder().resource(..)`",
-                known.join(", ")
+                "the runtime has no resource of type `{wanted}` (it has: {known}): add it with `Runtime::builder().resource(..)`"
             );
         }
     }

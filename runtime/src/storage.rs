@@ -137,7 +137,8 @@ impl Head {
 pub(crate) fn head_changes(thread: &ThreadId, head: &Head, changes: &mut Vec<Change>) -> Result<(), CheckpointError> {
     let bytes = rmp_serde::to_vec(head).expect("a head has nothing that cannot be written");
     rows::seal(thread, Key::Head, &bytes, rows::PAYLOAD_LIMIT, changes)?;
-    let at_ms = head.due_ms.unwrap_or(head.updated_ms);
+    let due_ms = head.due_ms.filter(|_| head.status == Status::Sleeping);
+    let at_ms = due_ms.unwrap_or(head.updated_ms);
     changes.push(Change::List(Listing { class: head.status.class(), at_ms }));
     Ok(())
 }

@@ -408,8 +408,14 @@ fn an_answer_of_the_wrong_type_leaves_the_question_open_for_the_right_one() {
         thread(&world, &ledger).answer("number", "many").await.unwrap();
         let again = thread(&world, &ledger).resume(asks_for_a_number).await.unwrap();
         assert_eq!(again.questions(), paused.questions());
+        // Why it is asked again is told, in this drive and in every later one.
+        let why = again.questions()[0].refused().expect("it was refused").to_owned();
+        assert!(why.contains("u32"), "{why}");
         let thread = thread(&world, &ledger);
-        assert_eq!(thread.resume(asks_for_a_number).await.unwrap().questions(), paused.questions());
+        let later = thread.resume(asks_for_a_number).await.unwrap();
+        assert_eq!(later.questions(), paused.questions());
+        assert_eq!(later.questions()[0].refused(), Some(&*why));
+        assert_eq!(thread.state().await.unwrap().unwrap().questions[0].refused(), Some(&*why));
         thread.answer("number", 7).await.unwrap();
         assert_eq!(thread.resume(asks_for_a_number).await.unwrap(), Outcome::Completed(7));
     });

@@ -398,6 +398,49 @@ fn recover_drives_on_what_was_cut_off_and_nothing_else() {
     });
 }
 
+/// Whether it was answered within an hour.
+#[entrypoint]
+async fn asks_for_an_hour() -> bool {
+    durably::select! {
+        answer = interrupt::<bool>("go on?", &()) => answer,
+        () = durably::sleep(Duration::from_secs(3600)) => false,
+    }
+}
+
+#[test]
+fn run_due_drives_on_what_has_slept_long_enough_and_nothing_else() {
+    in_every_mode(async |world| {
+        let place = Place::new();
+        let open = || {
+            world.open(|b| {
+                b.resource(place.clone()).clock(place.clock.clone()).entrypoint(job).entrypoint(asks_for_an_hour)
+            })
+        };
+        {
+            let runtime = open();
+            for state in ["completed", "failed", "interrupted", "sleeping", "stuck"] {
+                let _ = runtime.thread(state).unwrap().invoke(job(state.to_owned())).await;
+            }
+            let asks = runtime.thread("asks").unwrap().invoke(asks_for_an_hour()).await.unwrap();
+            assert_eq!(asks.questions().len(), 1);
+        }
+        let runtime = open();
+        place.clock.advance(Duration::from_secs(3599));
+        assert!(runtime.run_due().await.unwrap().is_empty());
+        place.clock.advance(Duration::from_secs(2));
+        let mut outcomes = Vec::new();
+        for run in runtime.run_due().await.unwrap() {
+            let name = run.thread().as_str().to_owned();
+            outcomes.push((name, run.outcome().await.unwrap().completed().unwrap()));
+        }
+        outcomes.sort();
+        let expected =
+            [("asks", "false"), ("sleeping", "\"after\"")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(outcomes, expected);
+        assert!(runtime.run_due().await.unwrap().is_empty());
+    });
+}
+
 #[test]
 fn recover_refuses_an_entrypoint_that_it_does_not_know_before_it_drives_anything() {
     on_every_checkpointer(async |world| {

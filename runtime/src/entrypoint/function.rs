@@ -5,6 +5,11 @@ use super::{Definition, EntrypointCall};
 /// A function annotated with `#[entrypoint]`, by its path: what [`Thread::resume`](crate::Thread::resume) and
 /// [`RuntimeBuilder::entrypoint`](crate::RuntimeBuilder::entrypoint) take. Implemented for exactly these functions, of up
 /// to twelve recorded parameters (`A` is their tuple).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no entrypoint",
+    label = "not a function with `#[entrypoint]`",
+    note = "what is wanted is the annotated function itself, by its name and without arguments: `thread.resume(digest)`"
+)]
 pub trait EntrypointFn<A> {
     /// What the annotation made of the function.
     type Definition: Definition;

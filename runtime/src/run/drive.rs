@@ -1,6 +1,7 @@
 //! Drives one run: its entrypoint is stepped, what it leaves is committed, and its end or pause is written down.
 
 use std::{
+    collections::HashMap,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -13,9 +14,9 @@ use crate::{
     Definition, RunError, Status,
     checkpoint::Change,
     entrypoint::{Previous, Returned},
-    environment::{Environment, Event, millis, moment},
-    id::{RunNo, Seq},
-    journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start},
+    environment::{Environment, Event, moment},
+    id::{CallId, RunNo, Seq},
+    journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start, Wait, Waited},
     output::Recorded,
     panics::panic_message,
     scope::{Driving, Hold, Mode, Quiet, Run, Stop},
@@ -63,7 +64,13 @@ enum Came<O> {
     /// It goes on as a new run with this input.
     Continues(Payload, [u8; 32]),
     /// Nothing in it is alive: it pauses as this; `None`: it waits for nothing that could come.
-    Rests(Option<Outcome<Payload>>),
+    Rests(Option<Rest>),
+}
+
+/// A pause, and when the run goes on by itself, in milliseconds since 1970.
+struct Rest {
+    outcome: Outcome<Payload>,
+    due_ms: Option<u64>,
 }
 
 /// What is written down at the end of a drive.
@@ -158,6 +165,15 @@ async fn begin_run<D: Definition>(
     Ok((run, start))
 }
 
+/// The answers that were not taken in earlier drives: why, by their questions.
+fn refusals(records: &[(Seq, Record)]) -> HashMap<CallId, String> {
+    let refused = records.iter().filter_map(|(_, record)| match record {
+        Record::Wait(Wait { call, what: Waited::Refused { reason }, .. }) => Some((call.id, reason.clone())),
+        _ => None,
+    });
+    refused.collect()
+}
+
 /// Takes a run up from its records.
 async fn go_on(
     environment: &Arc<Environment>,
@@ -185,8 +201,10 @@ async fn go_on(
         resume = Some(entry);
     }
     let resumed = !records.is_empty();
+    let refused = refusals(&records);
     let journal = Journal::load(records, next_seq).map_err(|broken| corrupt(broken.seq, broken.detail))?;
     let run = Run::new(environment.clone(), hold, head.run, &start.entrypoint, mode, journal);
+    run.remember_refusals(refused);
     if resume.is_some() || head.status != Status::Running {
         if let Some(resume) = resume {
             run.with_journal(|journal| journal.append_plain(Record::Resume(resume)));
@@ -225,7 +243,7 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
                 give_up(run, head, RunError::Panicked { what, message: panic_message(&*panic) }).await
             }
         },
-        Came::Rests(Some(outcome)) => pause(run, head, outcome).await,
+        Came::Rests(Some(rest)) => pause(run, head, rest).await,
         Came::Rests(None) => give_up(run, head, RunError::Stalled { entrypoint: run.entrypoint.clone() }).await,
         Came::Continues(input, digest) => continue_as_new(run, head, start, input, digest).await,
         Came::Stopped(Stop::Error(error)) => give_up(run, head, error).await,
@@ -292,19 +310,20 @@ async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O> {
 
 /// What a run pauses as in which nothing is alive; from here on calls are dropped by the pause. `None`: it waits for
 /// nothing that could come.
-fn rest(run: &Run, quiet: &Quiet) -> Option<Outcome<Payload>> {
-    let outcome = match quiet {
-        Quiet::Questions => {
+fn rest(run: &Run, quiet: &Quiet) -> Option<Rest> {
+    let (outcome, due_ms) = match quiet {
+        Quiet::Questions(due) => {
             // Their list is read while the calls are there.
-            let open = run.questions().into_iter().map(|(id, key, payload)| Question { id, key, payload });
-            Outcome::Interrupted(open.collect())
+            let open = run.questions().into_iter();
+            let open = open.map(|(id, key, payload, refused)| Question { id, key, payload, refused });
+            (Outcome::Interrupted(open.collect()), *due)
         }
-        Quiet::Until(due) => Outcome::Sleeping { until: moment(*due) },
-        Quiet::Drained => Outcome::Drained,
+        Quiet::Until(due) => (Outcome::Sleeping { until: moment(*due) }, Some(*due)),
+        Quiet::Drained => (Outcome::Drained, None),
         Quiet::Not | Quiet::Stalled => return None,
     };
     run.halt();
-    Some(outcome)
+    Some(Rest { outcome, due_ms })
 }
 
 /// What a returned value is recorded as.
@@ -327,9 +346,9 @@ fn conclude<D: Definition>(returned: Returned<D::Output>) -> Result<Ended, RunEr
 
 /// Waits for the bodies of detached calls; those of calls that were dropped have been ended. A detached body may wait for
 /// the outside: then the run pauses, and comes to its end again when it is resumed.
-async fn last_bodies(run: &Arc<Run>) -> Option<Outcome<Payload>> {
+async fn last_bodies(run: &Arc<Run>) -> Option<Rest> {
     let mut bodies = Vec::new();
-    let outcome = poll_fn(|cx| {
+    let came = poll_fn(|cx| {
         run.driver.register(cx.waker());
         while run.pump(cx) {}
         bodies.extend(run.take_spawned(false));
@@ -363,13 +382,13 @@ async fn last_bodies(run: &Arc<Run>) -> Option<Outcome<Payload>> {
         // A panic of a body is reported by the body itself; being ended is no error.
         let _ = body.await;
     }
-    outcome
+    came
 }
 
 /// Writes down the run's end, once all its bodies have ended.
 async fn end(run: &Arc<Run>, head: &mut Head, how: Ended) -> Result<Conclusion, RunError> {
-    if let Some(outcome) = last_bodies(run).await {
-        return pause(run, head, outcome).await;
+    if let Some(rest) = last_bodies(run).await {
+        return pause(run, head, rest).await;
     }
     if let Some(Stop::Error(error)) = run.stopped() {
         return Box::pin(give_up(run, head, error)).await;
@@ -413,12 +432,13 @@ async fn end_bodies(run: &Run) {
 }
 
 /// Writes down a pause; what was dropped runs again later.
-async fn pause(run: &Arc<Run>, head: &mut Head, outcome: Outcome<Payload>) -> Result<Conclusion, RunError> {
+async fn pause(run: &Arc<Run>, head: &mut Head, rest: Rest) -> Result<Conclusion, RunError> {
     end_bodies(run).await;
-    let (status, due_ms) = match &outcome {
-        Outcome::Interrupted(_) => (Status::Interrupted, None),
-        Outcome::Sleeping { until } => (Status::Sleeping, Some(millis(*until))),
-        Outcome::Drained => (Status::Drained, None),
+    let Rest { outcome, due_ms } = rest;
+    let status = match &outcome {
+        Outcome::Interrupted(_) => Status::Interrupted,
+        Outcome::Sleeping { .. } => Status::Sleeping,
+        Outcome::Drained => Status::Drained,
         Outcome::Completed(_) => unreachable!("a completed run does not pause"),
     };
     let new = Head { due_ms, ..head.with(status, None, run.environment.now_ms()) };

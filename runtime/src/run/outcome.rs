@@ -14,7 +14,8 @@ pub enum Outcome<T> {
     Completed(T),
     /// It waits for answers to these questions, in the order in which they were asked.
     Interrupted(Vec<Question>),
-    /// It waits for a moment; the background driver, `recover` or a resume after that goes on.
+    /// It waits for a moment, and has left memory; [`Runtime::run_due`](crate::Runtime::run_due) or a resume after that
+    /// goes on.
     Sleeping {
         /// When the nearest sleep ends.
         until: SystemTime,
@@ -61,12 +62,13 @@ impl<T> Outcome<T> {
     }
 }
 
-/// An open question of a run.
-#[derive(Clone, PartialEq, Eq)]
+/// An open question of a run. Two are equal if they ask the same, whatever was answered to them meanwhile.
+#[derive(Clone)]
 pub struct Question {
     pub(crate) id: CallId,
     pub(crate) key: String,
     pub(crate) payload: Payload,
+    pub(crate) refused: Option<String>,
 }
 
 impl Question {
@@ -96,7 +98,41 @@ impl Question {
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ValueError> {
         self.payload.decode()
     }
+
+    /// Why the newest answer to it was not taken, if one came that is of another type than the code wants.
+    ///
+    /// ```
+    /// use durably::{Runtime, entrypoint, interrupt};
+    ///
+    /// #[entrypoint]
+    /// async fn count() -> u32 {
+    ///     interrupt("number", "how many?").await
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let runtime = Runtime::builder().memory();
+    /// let thread = runtime.thread("t")?;
+    /// thread.invoke(count()).await?;
+    /// thread.answer("number", "many").await?; // its type is looked at when the run goes on
+    /// let paused = thread.resume(count).await?;
+    /// assert!(paused.questions()[0].refused().is_some_and(|why| why.contains("u32")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
 }
+
+impl PartialEq for Question {
+    fn eq(&self, other: &Self) -> bool {
+        (self.id, &self.key, &self.payload) == (other.id, &other.key, &other.payload)
+    }
+}
+
+impl Eq for Question {}
 
 impl fmt::Debug for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -104,6 +140,7 @@ impl fmt::Debug for Question {
             .field("key", &self.key)
             .field("id", &self.id)
             .field("payload", &self.payload)
+            .field("refused", &self.refused)
             .finish()
     }
 }

@@ -7,6 +7,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
+    time::SystemTime,
 };
 
 pub use builder::RuntimeBuilder;
@@ -16,7 +17,7 @@ pub(crate) use recover::Registered;
 use crate::{
     CheckpointError, Durability, RunError, Status, Thread, ThreadId, ThreadIdError,
     checkpoint::{Checkpointer, Cursor, ThreadQuery},
-    environment::Environment,
+    environment::{Environment, moment},
     scope::Run,
     storage,
 };
@@ -67,6 +68,8 @@ pub struct ThreadSummary {
     pub version: u32,
     /// Why it is stuck or failed.
     pub reason: Option<String>,
+    /// When the nearest sleep of a run that sleeps ends, also of one that waits for an answer too.
+    pub due: Option<SystemTime>,
 }
 
 /// A page of threads.
@@ -85,7 +88,7 @@ impl Runtime {
         RuntimeBuilder::new()
     }
 
-    /// The thread of this name; nothing is read or written until one of its verbs is used.
+    /// The thread of this name, a text or a [`ThreadId`]; nothing is read or written until one of its verbs is used.
     ///
     /// # Errors
     ///
@@ -116,6 +119,7 @@ impl Runtime {
                 entrypoint: head.entrypoint,
                 version: head.version,
                 reason: head.reason,
+                due: head.due_ms.map(moment),
             });
         }
         Ok(ThreadList { threads, next: page.next })

@@ -4,8 +4,9 @@ use std::{marker::PhantomData, sync::Arc};
 
 use super::Runtime;
 use crate::{
-    Definition, Outcome, RunError, Status, Thread, ThreadId,
+    Definition, Outcome, RunError, Status, Thread, ThreadId, ThreadSummary,
     checkpoint::BoxFuture,
+    environment::moment,
     journal,
     value::{Payload, ValueError},
 };
@@ -41,7 +42,7 @@ impl<D: Definition> Registered for Registration<D> {
     }
 }
 
-/// A run that [`Runtime::recover`] drives on. Dropping it only detaches.
+/// A run that [`Runtime::recover`] or [`Runtime::run_due`] drives on. Dropping it only detaches.
 #[derive(Debug)]
 pub struct Recovered {
     thread: ThreadId,
@@ -95,12 +96,60 @@ impl Runtime {
     /// [`RunError::UnknownEntrypoint`] if a run's entrypoint is not registered: nothing is driven then.
     /// [`RunError::Checkpoint`] if the store cannot be read.
     pub async fn recover(&self) -> Result<Vec<Recovered>, RunError> {
-        let mut cut_off = Vec::new();
+        let mut found = Vec::new();
+        self.find(Status::Running, |_| true, &mut found).await?;
+        Ok(self.drive_on(found))
+    }
+
+    /// Drives on all threads whose run waits for a moment that has come, each on the tokio pool; a run that waits for an
+    /// answer and sleeps beside that is one of them. For a call now and then, or by a timer of the process.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use durably::{Runtime, entrypoint};
+    ///
+    /// #[entrypoint]
+    /// async fn remind(text: String) -> String {
+    ///     durably::sleep(Duration::from_millis(5)).await;
+    ///     text
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let runtime = Runtime::builder().entrypoint(remind).park_after(Duration::ZERO).memory();
+    /// runtime.thread("tea")?.invoke(remind("it is ready".to_owned())).await?; // sleeps, out of memory
+    /// tokio::time::sleep(Duration::from_millis(20)).await;
+    /// for due in runtime.run_due().await? {
+    ///     assert_eq!(due.outcome_as::<String>().await?.completed().as_deref(), Some("it is ready"));
+    /// }
+    /// # Ok::<(), durably::RunError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`recover`](Self::recover).
+    pub async fn run_due(&self) -> Result<Vec<Recovered>, RunError> {
+        let now = moment(self.inner.environment.now_ms());
+        let mut found = Vec::new();
+        for status in [Status::Sleeping, Status::Interrupted] {
+            self.find(status, |summary| summary.due.is_some_and(|due| due <= now), &mut found).await?;
+        }
+        Ok(self.drive_on(found))
+    }
+
+    /// Adds the threads of a status that nobody drives, with their entrypoints.
+    async fn find(
+        &self,
+        status: Status,
+        wanted: impl Fn(&ThreadSummary) -> bool,
+        found: &mut Vec<(ThreadId, Arc<dyn Registered>)>,
+    ) -> Result<(), RunError> {
         let mut after = None;
         loop {
-            let page = self.threads(Some(Status::Running), PAGE, after).await?;
+            let page = self.threads(Some(status), PAGE, after).await?;
             for summary in page.threads {
-                if self.checkpointer().is_leased(&summary.thread) {
+                if !wanted(&summary) || self.checkpointer().is_leased(&summary.thread) {
                     continue;
                 }
                 let Some(entrypoint) = self.inner.entrypoints.get(summary.entrypoint.as_str()) else {
@@ -108,17 +157,20 @@ impl Runtime {
                     known.sort();
                     return Err(RunError::UnknownEntrypoint { name: summary.entrypoint, known });
                 };
-                cut_off.push((summary.thread, Arc::clone(entrypoint)));
+                found.push((summary.thread, Arc::clone(entrypoint)));
             }
             match page.next {
                 Some(next) => after = Some(next),
-                None => break,
+                None => return Ok(()),
             }
         }
-        let recovered = cut_off.into_iter().map(|(thread, entrypoint)| {
+    }
+
+    fn drive_on(&self, found: Vec<(ThreadId, Arc<dyn Registered>)>) -> Vec<Recovered> {
+        let driven = found.into_iter().map(|(thread, entrypoint)| {
             let drive = entrypoint.resume(Thread::new(self.clone(), thread.clone()));
             Recovered { thread, task: tokio::spawn(drive) }
         });
-        Ok(recovered.collect())
+        driven.collect()
     }
 }

@@ -58,6 +58,8 @@ pub(super) struct State {
     next: Option<(Payload, [u8; 32])>,
     /// Answers that have arrived and are not yet outcomes.
     pub(super) answers: HashMap<CallId, Payload>,
+    /// Why the newest answer to a question was not taken.
+    pub(super) refused: HashMap<CallId, String>,
     pub(super) outbox: Outbox,
     /// Detached bodies whose code is gone and that may not start yet.
     pub(super) later: Vec<(Slot, BoxFuture<'static, ()>)>,
@@ -154,6 +156,7 @@ impl Run {
                 stop: None,
                 next: None,
                 answers: HashMap::new(),
+                refused: HashMap::new(),
                 outbox: Outbox::default(),
                 later: Vec::new(),
                 spawned: Vec::new(),

@@ -1,6 +1,7 @@
 //! What a run waits for outside of the process: answers and moments. And when it waits for nothing else.
 
 use std::{
+    collections::HashMap,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -22,8 +23,8 @@ use crate::{
 pub(crate) enum Quiet {
     /// Something is still going on.
     Not,
-    /// Answers.
-    Questions,
+    /// Answers; or the end of the nearest sleep beside them, if there is one, in milliseconds since 1970.
+    Questions(Option<u64>),
     /// This moment, in milliseconds since 1970.
     Until(u64),
     /// The end of the drain.
@@ -95,8 +96,20 @@ impl Run {
     /// Refuses an answer that is not of the type that the code wants; the question stays open.
     pub(crate) fn refuse_answer(self: &Arc<Self>, slot: Slot, error: &ValueError) {
         let now = self.environment.now_ms();
-        self.lock().journal.wait(slot, Waited::Refused { reason: error.to_string() }, now);
+        let reason = error.to_string();
+        {
+            let mut state = self.lock();
+            if let Some(id) = state.journal.call(slot).map(|call| call.id) {
+                state.refused.insert(id, reason.clone());
+            }
+            state.journal.wait(slot, Waited::Refused { reason }, now);
+        }
         self.nudge();
+    }
+
+    /// Takes over what earlier drives refused.
+    pub(crate) fn remember_refusals(&self, refused: HashMap<CallId, String>) {
+        self.lock().refused = refused;
     }
 
     /// An answer has arrived while the run is driven.
@@ -147,7 +160,7 @@ impl Run {
             }
         }
         if asks {
-            return Quiet::Questions;
+            return Quiet::Questions(until);
         }
         match until {
             _ if state.held_back => Quiet::Drained,
@@ -156,13 +169,14 @@ impl Run {
         }
     }
 
-    /// The open questions, in the order in which they were asked.
-    pub(crate) fn questions(&self) -> Vec<(CallId, String, Payload)> {
+    /// The open questions, in the order in which they were asked: id, key, payload, and why the newest answer was refused.
+    pub(crate) fn questions(&self) -> Vec<(CallId, String, Payload, Option<String>)> {
         let state = self.lock();
         let asked = state.liveness.waits().filter_map(|(slot, waits)| match waits {
             Waits::Answer(payload) => {
                 let call = state.journal.call(*slot)?;
-                Some((call.id, call.name.clone().into_owned(), payload.clone()))
+                let refused = state.refused.get(&call.id).cloned();
+                Some((call.id, call.name.clone().into_owned(), payload.clone(), refused))
             }
             Waits::Until(_) => None,
         });

@@ -169,12 +169,12 @@ fn attempt_future<'a, T: Send + 'static>(
 ) -> Attempt<'a, T> {
     if let Some(replacement) = run.environment.replacements.get(spec.name) {
         let arguments = run.with_journal(|journal| journal.call(slot).map(|call| call.arguments.clone()));
-        let output = replacement(ReplacedCall { arguments: arguments.unwrap_or_default(), attempt });
-        let name = spec.name;
+        let output = (replacement.body)(ReplacedCall { arguments: arguments.unwrap_or_default(), attempt });
+        let (name, gives) = (spec.name, replacement.gives);
         return Box::pin(async move {
             let Ok(output) = output.await.downcast::<T>() else {
                 let wanted = std::any::type_name::<T>();
-                panic!("the replacement of task `{name}` gives another type than the task, which gives `{wanted}`");
+                panic!("the replacement of task `{name}` gives `{gives}`, but the task gives `{wanted}`");
             };
             Ok(*output)
         });

@@ -87,7 +87,8 @@ impl Thread {
     /// Answers an open question, named by its key or its id. The answer is durable when this returns, and waits for the
     /// run to go on: by a [`resume`](Self::resume), or by itself if the run is driven in this process.
     ///
-    /// The same answer again is taken as the same answer.
+    /// The same answer again is taken as the same answer. Whether it is of the type that the code wants shows when the run
+    /// goes on: if not, the question stays open, and its [`refused`](crate::Question::refused) says why.
     ///
     /// # Errors
     ///

@@ -47,6 +47,9 @@ impl From<Durability> for Mode {
 }
 
 /// What [`Thread::invoke`] does if the thread has a run that has not ended.
+///
+/// A failed run counts as one that has not ended: it can be resumed. A completed or cancelled one has ended, and an invoke
+/// starts the thread's next run, of the same input too: to have the last output again, use [`Thread::resume`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IfUnfinished {
@@ -139,7 +142,7 @@ impl<D: Definition> Invoke<D> {
             (Some(head), _) if !head.status.is_unfinished() => start(Vec::new()),
             (Some(head), IfUnfinished::Resume) => {
                 let records = records::<D>(&thread, head).await?;
-                check_input(&thread, &records, &arguments)?;
+                check_input::<D>(&thread, &records, &arguments)?;
                 Begin::Replay(records)
             }
             (Some(head), IfUnfinished::Discard) if head.status != Status::InDoubt => {
@@ -248,15 +251,18 @@ fn check_entrypoint<D: Definition>(thread: &Thread, head: &Head) -> Result<(), R
 }
 
 /// Refuses to go on with a run that was started with other input.
-fn check_input(thread: &Thread, records: &[(Seq, Record)], given: &Arguments) -> Result<(), RunError> {
-    match records.first() {
-        Some((_, Record::Start(start))) if start.digest != given.digest() => Err(RunError::InputMismatch {
-            thread: thread.id.clone(),
-            recorded: start.input.preview(200),
-            given: given.preview(200),
-        }),
-        _ => Ok(()),
+fn check_input<D: Definition>(thread: &Thread, records: &[(Seq, Record)], given: &Arguments) -> Result<(), RunError> {
+    let Some((_, Record::Start(start))) = records.first() else { return Ok(()) };
+    if start.digest == given.digest() {
+        return Ok(());
     }
+    // By parameter, as the given one is shown; where the parameters have changed since, as it was recorded.
+    let recorded = start.input.decode::<D::Input>().ok().and_then(|input| D::arguments(&input).ok());
+    Err(RunError::InputMismatch {
+        thread: thread.id.clone(),
+        recorded: recorded.map_or_else(|| start.input.preview(200), |input| input.preview(200)),
+        given: given.preview(200),
+    })
 }
 
 /// What a completed thread's last run gave.

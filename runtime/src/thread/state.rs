@@ -28,13 +28,13 @@ pub struct ThreadState {
     pub version: u32,
     /// Which run it is.
     pub run: RunNo,
-    /// The run's input, as JSON text.
+    /// The run's input, as JSON text: the list of the entrypoint's parameters.
     pub input: String,
     /// When the run was started.
     pub started: SystemTime,
     /// Why the thread is stuck or failed.
     pub reason: Option<String>,
-    /// When the nearest sleep of a sleeping run ends.
+    /// When the nearest sleep of a run that sleeps ends, also of one that waits for an answer too.
     pub due: Option<SystemTime>,
     /// The open questions, in the order in which they were asked.
     pub questions: Vec<Question>,
@@ -143,13 +143,18 @@ impl Survey {
                 Record::Wait(Wait { call, what, at_ms }) => {
                     let status = match what {
                         Waited::Answer { payload, .. } => {
-                            let question =
-                                Question { id: call.id, key: call.name.clone().into_owned(), payload: payload.clone() };
+                            let key = call.name.clone().into_owned();
+                            let question = Question { id: call.id, key, payload: payload.clone(), refused: None };
                             asked.insert(call.id, survey.questions.len());
                             survey.questions.push(SurveyedQuestion { question, answer: None, withdrawn: false });
                             CallStatus::Asking
                         }
-                        Waited::Refused { .. } => CallStatus::Asking,
+                        Waited::Refused { reason } => {
+                            if let Some(place) = asked.get(&call.id) {
+                                survey.questions[*place].question.refused = Some(reason.clone());
+                            }
+                            CallStatus::Asking
+                        }
                         Waited::Withdrawn => {
                             if let Some(place) = asked.remove(&call.id) {
                                 survey.questions[place].withdrawn = true;

@@ -28,21 +28,57 @@ impl Faults {
 }
 
 #[cfg(test)]
-pub(super) use armed::{Fault, Faults};
+pub(super) use armed::{Fault, Faults, Latch};
 
 #[cfg(test)]
 mod armed {
-    use std::{io, sync::Mutex, time::Duration};
+    use std::{
+        io,
+        sync::{Arc, Condvar, Mutex},
+    };
 
     use super::Point;
     use crate::checkpoint::leases::lock;
 
     /// What happens at a point.
-    #[derive(Clone, Copy, Debug)]
+    #[derive(Clone, Debug)]
     pub(in super::super) enum Fault {
         Fail(io::ErrorKind),
-        Stall(Duration),
+        /// Nothing goes on until the test opens the latch.
+        Stall(Arc<Latch>),
         Panic,
+    }
+
+    /// Holds the store up at a point, and tells when it is there.
+    #[derive(Debug, Default)]
+    pub(in super::super) struct Latch {
+        /// Reached, open.
+        state: Mutex<(bool, bool)>,
+        changed: Condvar,
+    }
+
+    impl Latch {
+        fn pass(&self) {
+            let mut state = lock(&self.state);
+            state.0 = true;
+            self.changed.notify_all();
+            while !state.1 {
+                state = self.changed.wait(state).expect("no test panics while it holds a latch");
+            }
+        }
+
+        /// Waits until the store is held up.
+        pub(in super::super) fn reached(&self) {
+            let mut state = lock(&self.state);
+            while !state.0 {
+                state = self.changed.wait(state).expect("no test panics while it holds a latch");
+            }
+        }
+
+        pub(in super::super) fn open(&self) {
+            lock(&self.state).1 = true;
+            self.changed.notify_all();
+        }
     }
 
     #[derive(Debug, Default)]
@@ -75,8 +111,8 @@ mod armed {
             };
             match fault {
                 Fault::Fail(kind) => Err(kind.into()),
-                Fault::Stall(time) => {
-                    std::thread::sleep(time);
+                Fault::Stall(latch) => {
+                    latch.pass();
                     Ok(())
                 }
                 Fault::Panic => panic!("a fault that a test asked for"),

@@ -69,9 +69,8 @@ async fn nobody_waits_for_ever_for_an_engine_that_hangs() {
     for point in [Point::Apply, Point::Sync] {
         let folder = tempfile::tempdir().expect("a folder");
         let store = SledOptions::new().patience(Duration::from_millis(100)).open(folder.path()).expect("opened");
-        let hang = Duration::from_secs(3);
-        store.0.faults.arm(point, 1, Fault::Stall(hang));
-        let begun = std::time::Instant::now();
+        let latch = Arc::<Latch>::default();
+        store.0.faults.arm(point, 1, Fault::Stall(latch.clone()));
         let ticket = store.commit(put("t", 1, vec![1]));
         let (answer, read) = tokio::join!(ticket, rows(&store, "t"));
         assert!(matches!(answer, Err(CheckpointError::Io { .. })), "{answer:?}");
@@ -80,8 +79,8 @@ async fn nobody_waits_for_ever_for_an_engine_that_hangs() {
         assert!(matches!(later, Err(CheckpointError::Poisoned { .. })), "{later:?}");
         assert!(store.close().await.is_err());
         drop(store);
-        assert!(begun.elapsed() < hang, "{point:?}: waited {:?}", begun.elapsed());
-        std::thread::sleep(hang.saturating_sub(begun.elapsed()));
+        // All of this was answered while the engine hung.
+        latch.open();
     }
 }
 

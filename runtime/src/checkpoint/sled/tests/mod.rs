@@ -4,7 +4,7 @@ use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
 use super::{
     SledCheckpointer, SledOptions,
-    faults::{Fault, Point},
+    faults::{Fault, Latch, Point},
 };
 use crate::{
     ThreadId,

@@ -35,16 +35,20 @@ async fn commits_one_after_another_have_a_barrier_each() {
 async fn a_read_waits_for_the_barrier_of_what_it_saw() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = SledCheckpointer::open(folder.path()).expect("opened");
-    let stall = Duration::from_millis(400);
-    store.0.faults.arm(Point::Sync, 1, Fault::Stall(stall));
-    let begun = std::time::Instant::now();
+    let latch = Arc::<Latch>::default();
+    store.0.faults.arm(Point::Sync, 1, Fault::Stall(latch.clone()));
     let ticket = store.commit(put("t", 1, vec![1]));
-    loop {
-        if !rows(&store, "t").await.expect("readable").is_empty() {
-            assert!(begun.elapsed() >= stall, "seen after {:?}, before it was synced", begun.elapsed());
-            break;
-        }
+    // Applied, and not synced.
+    let reached = latch.clone();
+    tokio::task::spawn_blocking(move || reached.reached()).await.expect("no panic");
+    let mut read = std::pin::pin!(rows(&store, "t"));
+    for _ in 0..20 {
+        assert!(futures::poll!(&mut read).is_pending(), "seen before it was synced");
+        // A read takes a turn of the blocking pool.
+        tokio::task::spawn_blocking(|| ()).await.expect("no panic");
     }
+    latch.open();
+    assert_eq!(read.await.expect("readable").len(), 1);
     ticket.await.expect("committed");
 }
 
