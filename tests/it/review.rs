@@ -269,6 +269,10 @@ async fn a_run_ends_after_what_a_detached_body_detached() {
     assert!(!thread.state().await.unwrap().unwrap().driven);
 }
 
+fn thread_reason(state: &durably::ThreadState) -> &str {
+    state.reason.as_deref().unwrap_or_default()
+}
+
 #[task]
 async fn too_large() -> String {
     note("too large");
@@ -287,8 +291,103 @@ async fn an_output_that_is_too_large_leaves_the_thread_stuck_with_what_was_befor
         let ledger = Ledger::default();
         let thread = open(&ledger, &Scene::default()).thread("t").unwrap();
         let error = thread.invoke(makes_too_much()).durability(durability).await.unwrap_err();
-        println!("{error}");
+        assert!(error.to_string().contains("keep it elsewhere"), "{error}");
         let state = thread.state().await.unwrap().unwrap();
         assert_eq!((state.status, state.calls.len()), (Status::Stuck, 1), "{durability:?}");
+        // It is told to whoever looks, and not run again by every process that starts.
+        assert!(thread_reason(&state).contains("keep it elsewhere"));
+        assert_eq!((ledger.count("before"), ledger.count("too large")), (1, 1));
     }
+}
+
+#[entrypoint]
+async fn reads_later() -> (bool, bool) {
+    let mut first = Box::pin(interrupt::<bool>("first", &()));
+    polled_once(&mut first).await;
+    let second = interrupt("second", &()).await;
+    (first.await, second)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_the_code_does_not_look_at_yet_lets_the_run_pause() {
+    let thread = open(&Ledger::default(), &Scene::default()).thread("t").unwrap();
+    assert_eq!(soon(thread.invoke(reads_later())).await.unwrap().questions().len(), 2);
+    thread.answer("first", true).await.unwrap();
+    let outcome = soon(thread.resume(reads_later)).await.unwrap();
+    assert!(outcome.questions().iter().any(|question| question.key() == "second"), "{outcome:?}");
+    thread.answer("second", false).await.unwrap();
+    assert_eq!(soon(thread.resume(reads_later)).await.unwrap(), Outcome::Completed((true, false)));
+}
+
+#[entrypoint]
+async fn reads_later_still() -> (bool, bool) {
+    let mut first = Box::pin(interrupt::<bool>("first", &()));
+    polled_once(&mut first).await;
+    gated().await;
+    let second = interrupt("second", &()).await;
+    (first.await, second)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_a_driven_run_that_does_not_look_at_it_yet_lets_the_run_pause() {
+    let scene = Scene::default();
+    let thread = open(&Ledger::default(), &scene).thread("t").unwrap();
+    let started = thread.invoke(reads_later_still()).start();
+    soon(scene.begun.notified()).await;
+    thread.answer("first", true).await.unwrap();
+    scene.gate.notify_one();
+    let outcome = soon(started).await.unwrap();
+    assert!(outcome.questions().iter().any(|question| question.key() == "second"), "{outcome:?}");
+    thread.answer("second", false).await.unwrap();
+    assert_eq!(soon(thread.resume(reads_later_still)).await.unwrap(), Outcome::Completed((true, false)));
+}
+
+/// Holds up the end of the body that holds it, until it is told to go on.
+struct HoldsUp {
+    ends: std::sync::mpsc::Sender<()>,
+    go_on: std::sync::mpsc::Receiver<()>,
+}
+
+impl Drop for HoldsUp {
+    fn drop(&mut self) {
+        let _ = self.ends.send(());
+        let _ = self.go_on.recv();
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Holder(Arc<std::sync::Mutex<Option<HoldsUp>>>);
+
+impl std::fmt::Debug for HoldsUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HoldsUp")
+    }
+}
+
+#[task]
+async fn asks_and_is_slow_to_end() -> bool {
+    let _holds_up = resource::<Holder>().0.lock().unwrap().take();
+    interrupt("go?", &()).await
+}
+
+#[entrypoint]
+async fn asks_on_the_pool() -> bool {
+    asks_and_is_slow_to_end().spawn().await
+}
+
+#[test]
+fn an_answer_that_comes_while_the_run_is_being_paused_is_gone_on_with() {
+    let (ends, ending) = std::sync::mpsc::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel();
+    let holder = Holder(Arc::new(std::sync::Mutex::new(Some(HoldsUp { ends, go_on: goes_on }))));
+    tests::block_on(async {
+        let thread = Runtime::builder().resource(holder).memory().thread("t").unwrap();
+        let started = thread.invoke(asks_on_the_pool()).start();
+        tokio::task::spawn_blocking(move || ending.recv()).await.unwrap().unwrap();
+        // The run has come to rest, its body is being ended, and nothing is written down yet.
+        assert_eq!(thread.state().await.unwrap().unwrap().status, Status::Running);
+        thread.answer("go?", true).await.unwrap();
+        go_on.send(()).unwrap();
+        assert_eq!(started.await.unwrap(), Outcome::Completed(true));
+    });
 }

@@ -77,6 +77,7 @@ struct Rest {
 enum Conclusion {
     Completed(Payload),
     Paused(Outcome<Payload>),
+    /// As a new run, or as the same one from its records.
     Continue,
 }
 
@@ -110,7 +111,7 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
             Conclusion::Completed(output) => return Ok(Outcome::Completed(output)),
             Conclusion::Paused(outcome) => return Ok(outcome),
             Conclusion::Continue => {
-                // The old run's end and the new one's start were one commit.
+                // If it is a new one: the old run's end and its start were one commit.
                 let records = storage::load_run(&environment.checkpointer, &run.thread, known.run).await?;
                 begin = Begin::Replay(records);
             }
@@ -446,6 +447,15 @@ async fn pause(run: &Arc<Run>, head: &mut Head, rest: Rest) -> Result<Conclusion
     run.flush(true, changes);
     run.drained().await?;
     *head = new;
+    // An answer that was stored before the pause was may have come too late for the run to look. Whoever gave it has seen
+    // the run driven, and leaves it to go on by itself.
+    if let Outcome::Interrupted(open) = &outcome {
+        let open: HashSet<_> = open.iter().map(|question| question.id).collect();
+        let answers = storage::answers(&run.environment.checkpointer, &run.thread).await?;
+        if answers.iter().any(|(answered, _)| open.contains(answered)) {
+            return Ok(Conclusion::Continue);
+        }
+    }
     Ok(Conclusion::Paused(outcome))
 }
 

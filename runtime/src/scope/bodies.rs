@@ -91,7 +91,9 @@ impl Run {
         let mut state = self.lock();
         match state.journal.call(slot).map(|call| &call.stage) {
             Some(Stage::Ready) => Poll::Ready(()),
-            _ => {
+            // Its call is gone, and its place may be another call's: that one's waker is not to be replaced.
+            None => Poll::Pending,
+            Some(_) => {
                 state.liveness.of(slot).body = Some(cx.waker().clone());
                 Poll::Pending
             }

@@ -96,10 +96,16 @@ impl Liveness {
 
     /// Whether the body is alive, and everything around it is read.
     fn is_polled(&self, journal: &Journal, activity: &Activity) -> bool {
+        activity.counted && self.is_read(journal, activity)
+    }
+
+    /// Whether the call waits where its body and everything around it are read, as far as is known.
+    pub(super) fn would_look(&self, journal: &Journal, slot: Slot) -> bool {
+        self.is_read(journal, &self.activities[slot.index()])
+    }
+
+    fn is_read(&self, journal: &Journal, activity: &Activity) -> bool {
         let (mut activity, mut next) = (activity, activity.slot);
-        if !activity.counted {
-            return false;
-        }
         while let Some(call) = next.and_then(|slot| journal.call(slot)) {
             if activity.unread || activity.inner.as_ref().is_some_and(|inner| inner.is_unread()) {
                 return false;

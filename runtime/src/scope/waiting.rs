@@ -14,7 +14,7 @@ use super::{
 use crate::{
     ValueError,
     id::CallId,
-    journal::{Slot, Waited},
+    journal::{Call, Slot, Waited},
     value::Payload,
 };
 
@@ -151,7 +151,10 @@ impl Run {
                 Waits::Until(due) => until = Some(until.map_or(*due, |until: u64| until.min(*due))),
                 Waits::Answer(_) => {
                     asks = true;
-                    if state.journal.call(*slot).is_some_and(|call| state.answers.contains_key(&call.id)) {
+                    let is_answered = |call: &Call| state.answers.contains_key(&call.id);
+                    if state.journal.call(*slot).is_some_and(is_answered)
+                        && state.liveness.would_look(&state.journal, *slot)
+                    {
                         return Quiet::Not;
                     }
                 }

@@ -52,6 +52,12 @@ impl ValueError {
         Self::Unreadable { type_name: std::any::type_name::<T>(), path: ".".to_owned(), cause, retyped: false }
     }
 
+    pub(super) fn too_large<T: ?Sized>(bytes: usize, limit: usize) -> Self {
+        let cause =
+            format!("it takes {bytes} bytes, and a record has at most {limit}: keep it elsewhere, and record where");
+        Self::Unwritable { type_name: std::any::type_name::<T>(), path: ".".to_owned(), cause }
+    }
+
     pub(super) fn unwritable<T: ?Sized>(path: String, fault: &Fault) -> Self {
         Self::Unwritable { type_name: std::any::type_name::<T>(), path: known(&path), cause: said(fault) }
     }

@@ -67,16 +67,24 @@ pub struct Payload {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// The most bytes that a value may take: what a store takes in one record, and room for what the record says beside it.
+/// Refused here it is an error of the value, told once; refused by the store, its body would run again and again.
+const LARGEST: usize = 63 << 20;
+
 impl Payload {
     /// Records a value.
     ///
     /// # Errors
     ///
-    /// [`ValueError::Unwritable`] if its `Serialize` refuses, or it is nested deeper than 128 levels.
+    /// [`ValueError::Unwritable`] if its `Serialize` refuses, it is nested deeper than 128 levels, or it takes more than
+    /// 63 MiB.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, ValueError> {
         // Most values are small; a larger one grows from here.
         let mut bytes = Vec::with_capacity(128);
         encode::append(&mut bytes, value, encode::Order::AsGiven)?;
+        if bytes.len() > LARGEST {
+            return Err(ValueError::too_large::<T>(bytes.len(), LARGEST));
+        }
         Ok(Self { fingerprint: fingerprint::<T>(), bytes })
     }
 
