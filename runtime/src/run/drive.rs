@@ -1,7 +1,7 @@
 //! Drives one run: its entrypoint is stepped, what it leaves is committed, and its end or pause is written down.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -449,8 +449,10 @@ async fn pause(run: &Arc<Run>, head: &mut Head, rest: Rest) -> Result<Conclusion
     *head = new;
     // An answer that was stored before the pause was may have come too late for the run to look. Whoever gave it has seen
     // the run driven, and leaves it to go on by itself.
-    for (answered, _) in storage::answers(&run.environment.checkpointer, &run.thread).await? {
-        if outcome.questions().iter().any(|question| question.id == answered) {
+    if let Outcome::Interrupted(open) = &outcome {
+        let open: HashSet<_> = open.iter().map(|question| question.id).collect();
+        let answers = storage::answers(&run.environment.checkpointer, &run.thread).await?;
+        if answers.iter().any(|(answered, _)| open.contains(answered)) {
             return Ok(Conclusion::Continue);
         }
     }
