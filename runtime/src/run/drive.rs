@@ -1,7 +1,7 @@
 //! Drives one run: its entrypoint is stepped, what it leaves is committed, and its end or pause is written down.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
