@@ -1,7 +1,7 @@
 //! A process that dies in the middle. Run it twice. Watch for: the first one aborts after its second task; the second one
 //! goes on with the third, and runs neither of the others again.
 
-use durably::{Event, IfUnfinished, Observer, Runtime, entrypoint, task};
+use durably::{Event, Observer, Runtime, entrypoint, task};
 
 #[task]
 async fn step(name: &str) -> usize {
@@ -37,8 +37,8 @@ impl Observer for PowerCut {
 async fn main() -> anyhow::Result<()> {
     let runtime = Runtime::builder().observer(PowerCut).open(".durably/crash_resume")?;
     let stops = ["wake", "pack", "leave", "arrive"].map(str::to_owned).to_vec();
-    // Goes on with a run that was cut off, else begins one.
-    let outcome = runtime.thread("trip")?.invoke(trip(stops)).if_unfinished(IfUnfinished::Resume).await?;
+    // Begins the run, goes on with it if it was cut off, and gives its result again once it has ended.
+    let outcome = runtime.thread("trip")?.invoke(trip(stops)).once().await?;
     println!("{outcome:?}");
     Ok(())
 }

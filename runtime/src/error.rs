@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{
     CallKind, CheckpointError, Failure, Nondeterminism, RunNo, Seq, Status, ThreadId, ThreadIdError, ValueError,
-    journal::CallSketch,
+    journal::CallSketch, panics::panic_message,
 };
 
 /// Why a run did not come to an outcome, or a verb was refused.
@@ -22,6 +22,12 @@ pub enum RunError {
         what: String,
         /// The panic's message.
         message: String,
+    },
+    /// The drive was ended from outside, as a crash would end it: by [`Started::abort`](crate::Started::abort), or with
+    /// its tokio runtime. The run can be resumed.
+    Aborted {
+        /// What was ended.
+        what: String,
     },
     /// The code no longer makes the calls that its journal has.
     Nondeterminism(Box<Nondeterminism>),
@@ -138,6 +144,7 @@ impl RunError {
         match self {
             Self::Failed(_) => "failed",
             Self::Panicked { .. } => "panicked",
+            Self::Aborted { .. } => "aborted",
             Self::Nondeterminism(_) => "nondeterminism",
             Self::Value { .. } => "value",
             Self::ForeignWake { .. } => "foreign wake",
@@ -158,6 +165,14 @@ impl RunError {
         }
     }
 
+    /// What became of a drive on the pool that did not come to its end.
+    pub(crate) fn ended(what: String, error: tokio::task::JoinError) -> Self {
+        match error.try_into_panic() {
+            Ok(panic) => Self::Panicked { what, message: panic_message(&*panic) },
+            Err(_) => Self::Aborted { what },
+        }
+    }
+
     /// What the thread is left as by this error; `None`: as it was.
     pub(crate) fn leaves(&self) -> Option<Status> {
         match self {
@@ -170,7 +185,8 @@ impl RunError {
             | Self::TwoDefinitions { .. }
             | Self::Collision { .. }
             | Self::Corrupt { .. } => Some(Status::Stuck),
-            Self::Checkpoint(_)
+            Self::Aborted { .. }
+            | Self::Checkpoint(_)
             | Self::Busy { .. }
             | Self::Unfinished { .. }
             | Self::NothingToResume { .. }
@@ -192,6 +208,7 @@ impl fmt::Display for RunError {
                 failure.messages().iter().skip(1).try_for_each(|cause| write!(f, ": {cause}"))
             }
             Self::Panicked { what, message } => write!(f, "{what} panicked: {message}"),
+            Self::Aborted { what } => write!(f, "{what} was ended from outside; resume the thread to go on"),
             Self::Nondeterminism(divergence) => fmt::Display::fmt(divergence, f),
             Self::Value { what, source } => write!(f, "{what}: {source}"),
             Self::ForeignWake { entrypoint } => write!(

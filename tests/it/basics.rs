@@ -124,7 +124,7 @@ fn sequential_tasks_are_recorded_and_handed_on_in_their_order() {
     in_every_mode(async |world| {
         let (ledger, watch) = (Ledger::default(), Watch::default());
         let thread = open(&world, &ledger, &watch).thread("t").unwrap();
-        thread.invoke(in_turn("a".to_owned())).await.unwrap();
+        let _ = thread.invoke(in_turn("a".to_owned())).await.unwrap();
         let expected = [
             "began in_turn 1",
             "started foo 1",
@@ -357,7 +357,7 @@ fn records_carry_the_names_that_were_given_or_the_functions_own() {
         {
             let service = Service("Hello".to_owned());
             let runtime = world.open(|builder| builder.resource(service).observer(watch.clone()));
-            runtime.thread("t").unwrap().invoke(names("ada".to_owned())).await.unwrap();
+            let _ = runtime.thread("t").unwrap().invoke(names("ada".to_owned())).await.unwrap();
         }
         let expected = [
             "a name: with/anything ADA",
@@ -419,9 +419,9 @@ fn two_threads_share_neither_previous_nor_records_nor_questions() {
         let (ledger, watch) = (Ledger::default(), Watch::default());
         let runtime = open(&world, &ledger, &watch);
         let (one, two) = (runtime.thread("one").unwrap(), runtime.thread("two").unwrap());
-        one.invoke(two_steps("a".to_owned())).await.unwrap();
+        let _ = one.invoke(two_steps("a".to_owned())).await.unwrap();
         assert!(two.state().await.unwrap().is_none());
-        two.invoke(two_steps("a".to_owned())).await.unwrap();
+        let _ = two.invoke(two_steps("a".to_owned())).await.unwrap();
         assert_eq!(ledger.count("twice"), 2, "equal calls of two threads are two calls");
         one.answer("go on?", "!").await.unwrap();
         let still = two.resume(two_steps).await.unwrap();
@@ -429,7 +429,7 @@ fn two_threads_share_neither_previous_nor_records_nor_questions() {
         assert_eq!(one.resume(two_steps).await.unwrap().completed().unwrap(), "aa!");
         two.answer("go on?", "?").await.unwrap();
         assert_eq!(two.resume(two_steps).await.unwrap().completed().unwrap(), "aa?");
-        one.invoke(two_steps("b".to_owned())).await.unwrap();
+        let _ = one.invoke(two_steps("b".to_owned())).await.unwrap();
         one.answer("go on?", "!").await.unwrap();
         assert_eq!(one.resume(two_steps).await.unwrap().completed().unwrap(), "aa!bb!");
         assert_eq!(ledger.count("twice"), 3);

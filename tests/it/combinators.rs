@@ -349,7 +349,7 @@ fn equal_maps_that_are_built_anew_are_equal_arguments() {
     cut_after_every_record(
         |builder| builder.resource(lab.clone()),
         async |runtime| {
-            runtime.thread("t").unwrap().invoke(tables(40)).await.unwrap();
+            let _ = runtime.thread("t").unwrap().invoke(tables(40)).await.unwrap();
             lab.ledger.clear();
         },
         async |runtime, cut| {

@@ -172,9 +172,9 @@ fn equal_calls_of_two_branches_keep_their_own_outcomes() {
             for name in ["t", "u"] {
                 let thread = runtime.thread(name).unwrap();
                 if name == "t" {
-                    thread.invoke(two_branches()).await.unwrap();
+                    let _ = thread.invoke(two_branches()).await.unwrap();
                 } else {
-                    thread.invoke(branches_of_one_name()).await.unwrap();
+                    let _ = thread.invoke(branches_of_one_name()).await.unwrap();
                 }
                 thread.answer("go?", true).await.unwrap();
             }

@@ -369,7 +369,7 @@ fn falsy_results_are_results() {
         let ledger = Ledger::default();
         {
             let thread = open(&world, &ledger).thread("t").unwrap();
-            thread.invoke(all_falsy()).await.unwrap();
+            let _ = thread.invoke(all_falsy()).await.unwrap();
             thread.answer("go on?", true).await.unwrap();
         }
         assert_eq!(ledger.total(), 6);
@@ -396,7 +396,7 @@ fn a_resume_writes_no_record_again() {
             let runtime = Runtime::builder().resource(Ledger::default()).shared_checkpointer(store.clone());
             let thread = runtime.thread("t").unwrap();
             if part == 0 {
-                thread.invoke(sets_up_then_asks(1)).await.unwrap();
+                let _ = thread.invoke(sets_up_then_asks(1)).await.unwrap();
                 thread.answer("ask", 5).await.unwrap();
             } else {
                 assert_eq!(thread.resume(sets_up_then_asks).await.unwrap().completed(), Some(150));

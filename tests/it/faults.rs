@@ -161,7 +161,7 @@ fn every_verb_on_a_closed_store_says_so() {
         let (scene, _) = scene(&MemoryCheckpointer::new(), u64::MAX, Fault::StopBefore);
         let runtime = Runtime::builder().resource(scene).memory();
         let thread = runtime.thread("t").unwrap();
-        thread.invoke(flow(1)).await.unwrap();
+        let _ = thread.invoke(flow(1)).await.unwrap();
         runtime.close().await.unwrap();
         let closed =
             |error: RunError| assert!(matches!(error, RunError::Checkpoint(CheckpointError::Closed)), "{error}");

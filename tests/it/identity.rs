@@ -73,7 +73,7 @@ async fn changed(world: &World, version: u32) -> (Nondeterminism, Ledger) {
     let ledger = Ledger::default();
     {
         let thread = open(world, &ledger, 1).thread("t").unwrap();
-        thread.invoke(payout()).await.unwrap();
+        let _ = thread.invoke(payout()).await.unwrap();
         thread.answer("go?", true).await.unwrap();
     }
     ledger.clear();
@@ -140,7 +140,7 @@ async fn ends_early() -> String {
 fn an_entrypoint_that_ends_before_its_journal_does_is_told() {
     in_every_mode(async |world| {
         let ledger = Ledger::default();
-        open(&world, &ledger, 1).thread("t").unwrap().invoke(ends_early()).await.unwrap();
+        let _ = open(&world, &ledger, 1).thread("t").unwrap().invoke(ends_early()).await.unwrap();
         let told = divergence(open(&world, &ledger, 2).thread("t").unwrap().resume(ends_early).await.unwrap_err());
         assert!(told.ended && told.found.is_empty(), "{told}");
         assert_eq!((told.seq.get(), told.expected.name.as_str()), (2, "pay"));
@@ -212,13 +212,13 @@ fn patched_code_lets_old_runs_go_on_without_it_and_new_ones_with_it() {
         let ledger = Ledger::default();
         {
             let thread = open(&world, &ledger, 1).thread("old").unwrap();
-            thread.invoke(grows()).await.unwrap();
+            let _ = thread.invoke(grows()).await.unwrap();
             thread.answer("go?", true).await.unwrap();
         }
         for name in ["old", "new"] {
             let thread = open(&world, &ledger, 2).thread(name).unwrap();
             if name == "new" {
-                thread.invoke(grows()).await.unwrap();
+                let _ = thread.invoke(grows()).await.unwrap();
                 thread.answer("go?", true).await.unwrap();
             }
             // In a new process: what the marker said is on record.
@@ -279,7 +279,7 @@ fn neither_the_order_of_a_map_nor_a_skipped_argument_is_part_of_a_call() {
         let ledger = Ledger::default();
         {
             let thread = open(&world, &ledger, 1).thread("t").unwrap();
-            thread.invoke(maps(50)).await.unwrap();
+            let _ = thread.invoke(maps(50)).await.unwrap();
             thread.answer("go?", true).await.unwrap();
         }
         let outcome = open(&world, &ledger, 2).thread("t").unwrap().resume(maps).await.unwrap();
@@ -355,7 +355,7 @@ fn two_thousand_tasks_are_replayed_without_running_one() {
             }
             {
                 let thread = open(&world, &ledger, 1).thread(name).unwrap();
-                thread.invoke(two_thousand(at_once)).await.unwrap();
+                let _ = thread.invoke(two_thousand(at_once)).await.unwrap();
                 thread.answer("more", 1).await.unwrap();
             }
             assert_eq!(ledger.count("number"), 2000);

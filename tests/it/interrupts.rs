@@ -95,11 +95,11 @@ fn a_question_in_a_task_is_answered_each_time_the_task_is_called() {
             let thread = runtime(&world, &ledger).thread(name).unwrap();
             thread.answer("bar", answer).await.unwrap();
         };
-        runtime(&world, &ledger).thread("1").unwrap().invoke(asks_once("foo".to_owned())).await.unwrap();
+        let _ = runtime(&world, &ledger).thread("1").unwrap().invoke(asks_once("foo".to_owned())).await.unwrap();
         answer("1", "bar").await;
         let outcome = runtime(&world, &ledger).thread("1").unwrap().resume(asks_once).await.unwrap();
         assert_eq!(outcome.completed().unwrap(), "foobar");
-        runtime(&world, &ledger).thread("2").unwrap().invoke(asks_twice("foo".to_owned())).await.unwrap();
+        let _ = runtime(&world, &ledger).thread("2").unwrap().invoke(asks_twice("foo".to_owned())).await.unwrap();
         answer("2", "bar").await;
         let second = runtime(&world, &ledger).thread("2").unwrap().resume(asks_twice).await.unwrap();
         assert_eq!(second.questions().len(), 1);
@@ -163,13 +163,13 @@ async fn asks_for_nothing() -> (u32, String, bool, Option<u32>, ()) {
 fn falsy_answers_are_answers() {
     in_every_mode(async |world| {
         let thread = thread(&world, &Ledger::default());
-        thread.invoke(asks_for_nothing()).await.unwrap();
+        let _ = thread.invoke(asks_for_nothing()).await.unwrap();
         thread.answer("0", 0).await.unwrap();
         assert_eq!(keys(thread.resume(asks_for_nothing).await.unwrap().questions()), ["empty"]);
         thread.answer("empty", "").await.unwrap();
-        thread.resume(asks_for_nothing).await.unwrap();
+        let _ = thread.resume(asks_for_nothing).await.unwrap();
         thread.answer("false", false).await.unwrap();
-        thread.resume(asks_for_nothing).await.unwrap();
+        let _ = thread.resume(asks_for_nothing).await.unwrap();
         thread.answer("null", None::<u32>).await.unwrap();
         assert_eq!(keys(thread.resume(asks_for_nothing).await.unwrap().questions()), ["unit"]);
         thread.answer("unit", ()).await.unwrap();
@@ -236,7 +236,7 @@ fn a_new_input_drops_the_old_question_only_if_that_was_chosen() {
 fn an_answer_to_a_discarded_run_does_not_answer_the_next_one() {
     in_every_mode(async |world| {
         let thread = thread(&world, &Ledger::default());
-        thread.invoke(approve("it".to_owned())).await.unwrap();
+        let _ = thread.invoke(approve("it".to_owned())).await.unwrap();
         thread.answer("approve", true).await.unwrap();
         let invoke = thread.invoke(approve("it".to_owned())).if_unfinished(IfUnfinished::Discard);
         assert_eq!(invoke.await.unwrap().questions().len(), 1);
@@ -282,7 +282,7 @@ async fn two_at_once() -> Vec<String> {
 fn two_questions_answered_one_at_a_time_take_three_drives() {
     in_every_mode(async |world| {
         let ledger = Ledger::default();
-        thread(&world, &ledger).invoke(two_at_once()).await.unwrap();
+        let _ = thread(&world, &ledger).invoke(two_at_once()).await.unwrap();
         thread(&world, &ledger).answer("b", "2").await.unwrap();
         let paused = thread(&world, &ledger).resume(two_at_once).await.unwrap();
         assert_eq!(keys(paused.questions()), ["a"]);
@@ -385,7 +385,7 @@ fn an_answer_that_nobody_waits_for_is_refused_and_answers_nothing_later() {
         assert!(fresh.state().await.unwrap().is_none());
         assert_eq!(fresh.invoke(approve("it".to_owned())).await.unwrap().questions().len(), 1);
         fresh.answer("approve", true).await.unwrap();
-        fresh.resume(approve).await.unwrap();
+        let _ = fresh.resume(approve).await.unwrap();
         refused(&fresh, Some(Status::Completed)).await;
         assert_eq!(fresh.invoke(approve("it".to_owned())).await.unwrap().questions().len(), 1, "not answered before");
         let failed = runtime.thread("failed").unwrap();

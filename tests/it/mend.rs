@@ -149,7 +149,7 @@ async fn what_failed_within_a_handled_failure_stays() {
     let thread = runtime.thread("t").unwrap();
     thread.invoke(flow()).await.unwrap_err();
     lab.mended.store(true, Ordering::Release);
-    thread.resume(flow).await.unwrap();
+    let _ = thread.resume(flow).await.unwrap();
     let calls = thread.state().await.unwrap().unwrap().calls;
     let failed: Vec<&str> = calls
         .iter()

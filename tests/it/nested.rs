@@ -183,7 +183,7 @@ fn a_retried_task_cut_off_at_any_record_goes_on_with_what_its_inner_calls_left()
     let ledger = Ledger::default();
     let build = |builder: durably::RuntimeBuilder| builder.resource(ledger.clone());
     let commits = commits_of(build, async |runtime| {
-        runtime.thread("t").unwrap().invoke(retries()).await.unwrap();
+        let _ = runtime.thread("t").unwrap().invoke(retries()).await.unwrap();
     });
     for cut in 1..=commits.len() {
         println!("cut after {cut} of {} commits", commits.len());

@@ -348,13 +348,13 @@ fn code_that_is_not_deterministic_is_caught_at_its_first_resume() {
     block_on(async {
         let runtime = Runtime::builder().resource(Ledger::default()).memory();
         let thread = runtime.thread("map").unwrap();
-        thread.invoke(over_a_map(50)).await.unwrap();
+        let _ = thread.invoke(over_a_map(50)).await.unwrap();
         caught(thread.resume(over_a_map).await);
         let thread = runtime.thread("clock").unwrap();
-        thread.invoke(from_the_clock()).await.unwrap();
+        let _ = thread.invoke(from_the_clock()).await.unwrap();
         caught(thread.resume(from_the_clock).await);
         let thread = runtime.thread("counter").unwrap();
-        thread.invoke(from_a_counter()).await.unwrap();
+        let _ = thread.invoke(from_a_counter()).await.unwrap();
         caught(thread.resume(from_a_counter).await);
     });
 }
@@ -374,7 +374,7 @@ fn the_message_shows_both_sides_and_the_remedy() {
     block_on(async {
         let runtime =
             Runtime::builder().resource(code("order 7", 2)).resource(ledger.clone()).checkpointer(store.clone());
-        runtime.thread("t").unwrap().invoke(interpret()).await.unwrap();
+        let _ = runtime.thread("t").unwrap().invoke(interpret()).await.unwrap();
     });
     let place = |needle: &str| {
         let line = include_str!("nondeterminism.rs").lines().position(|line| line.contains(needle)).unwrap() + 1;

@@ -157,7 +157,7 @@ fn a_panic_at_any_task_fails_the_run_once_and_a_resume_runs_that_call_again() {
         let (trap, ledger) = (Trap::default(), Ledger::default());
         let runtime = world.open(|builder| builder.resource(trap.clone()).resource(ledger.clone()));
         let other = runtime.thread("other").unwrap();
-        other.invoke(sibling()).await.unwrap();
+        let _ = other.invoke(sibling()).await.unwrap();
         for how in ALL {
             for place in 0..PLACES {
                 println!("{how:?} at {place}");

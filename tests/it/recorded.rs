@@ -44,7 +44,7 @@ fn time_and_chance_are_the_same_on_replay() {
         let (ledger, clock) = (Ledger::default(), HandClock::new());
         {
             let thread = open(&world, &ledger, &clock).thread("t").unwrap();
-            thread.invoke(draws()).await.unwrap();
+            let _ = thread.invoke(draws()).await.unwrap();
             thread.answer("go?", true).await.unwrap();
         }
         clock.advance(Duration::from_secs(5));
@@ -320,7 +320,7 @@ fn a_crash_after_a_run_continued_goes_on_with_the_new_one() {
     tests::cut_after_every_record(
         |builder| builder.resource(ledger.clone()),
         async |runtime| {
-            runtime.thread("t").unwrap().invoke(counts_up(0)).await.unwrap();
+            let _ = runtime.thread("t").unwrap().invoke(counts_up(0)).await.unwrap();
             ledger.clear();
         },
         async |runtime, cut| {

@@ -43,7 +43,7 @@ fn a_finished_task_answers_from_the_journal_after_a_crash_at_any_record() {
     cut_after_every_record(
         |builder| builder.resource(ledger.clone()),
         async |runtime| {
-            runtime.thread("t").unwrap().invoke(digest(urls())).await.unwrap();
+            let _ = runtime.thread("t").unwrap().invoke(digest(urls())).await.unwrap();
             ledger.clear();
         },
         async |runtime, cut| {

@@ -334,7 +334,7 @@ fn threads_are_listed_by_status_with_their_reasons() {
             let _ = runtime.thread(state).unwrap().invoke(job(state.to_owned())).await;
         }
         runtime.drain();
-        runtime.thread("drained").unwrap().invoke(job("drained".to_owned())).await.unwrap();
+        let _ = runtime.thread("drained").unwrap().invoke(job("drained".to_owned())).await.unwrap();
         runtime.undrain();
         let crashed = runtime.thread("crashed").unwrap();
         cut(crashed.invoke(job("crashed".to_owned())), place.hung.notified()).await;

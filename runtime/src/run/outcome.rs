@@ -9,6 +9,7 @@ use crate::{CallId, ValueError, value::Payload};
 /// What a run came to: its end, or a pause.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
+#[must_use = "a run may have paused instead of ended"]
 pub enum Outcome<T> {
     /// It returned a value.
     Completed(T),

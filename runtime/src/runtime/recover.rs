@@ -60,14 +60,11 @@ impl Recovered {
     ///
     /// # Errors
     ///
-    /// As [`Thread::resume`]; and [`RunError::Panicked`] if the tokio runtime ended it.
+    /// As [`Thread::resume`]; and [`RunError::Aborted`] if the tokio runtime ended it.
     pub async fn outcome(self) -> Result<Outcome<String>, RunError> {
         match self.task.await {
             Ok(outcome) => outcome?.try_map(|value| Ok(value.to_json())),
-            Err(error) => Err(RunError::Panicked {
-                what: format!("the drive of thread {}", self.thread),
-                message: error.to_string(),
-            }),
+            Err(error) => Err(RunError::ended(format!("the drive of thread {}", self.thread), error)),
         }
     }
 
@@ -80,7 +77,7 @@ impl Recovered {
         let what = format!("the value of thread {}", self.thread);
         let outcome = match self.task.await {
             Ok(outcome) => outcome?,
-            Err(error) => return Err(RunError::Panicked { what, message: error.to_string() }),
+            Err(error) => return Err(RunError::ended(what, error)),
         };
         outcome.try_map(|value| value.decode().map_err(|source: ValueError| RunError::Value { what, source }))
     }

@@ -69,6 +69,8 @@ pub struct Invoke<D: Definition> {
     input: Option<D::Input>,
     drive: Options,
     if_unfinished: IfUnfinished,
+    /// Whether a completed run counts too.
+    once: bool,
 }
 
 /// A run to go on with; await it, or hand it to the pool with [`start`](Self::start).
@@ -85,6 +87,53 @@ struct Options {
     wait: bool,
 }
 
+/// What an [`Invoke`] and a [`Resume`] have in common.
+macro_rules! driven {
+    ($($verb:ident)*) => {$(
+        impl<D: Definition> $verb<D> {
+        /// When recorded outcomes may be handed on. Default: as the runtime says, which is [`Durability::Sync`] by default.
+        pub fn durability(mut self, durability: Durability) -> Self {
+            self.drive.mode = durability.into();
+            self
+        }
+
+        /// Waits while somebody else runs the thread, instead of failing with [`RunError::Busy`].
+        pub fn wait(mut self) -> Self {
+            self.drive.wait = true;
+            self
+        }
+
+        /// Drives the run on the tokio pool. Dropping what this gives only detaches.
+        ///
+        /// # Panics
+        ///
+        /// Outside of a tokio runtime.
+        #[must_use = "the run's outcome comes from this; dropping it only detaches"]
+        pub fn start(self) -> Started<D::Value> {
+            Started(tokio::spawn(self.into_future()))
+        }
+        }
+
+        impl<D: Definition> IntoFuture for $verb<D> {
+            type Output = Result<Outcome<D::Value>, RunError>;
+            type IntoFuture = BoxFuture<'static, Self::Output>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                Box::pin(async move { typed::<D>(self.drive().await?) })
+            }
+        }
+
+        impl<D: Definition> fmt::Debug for $verb<D> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let name = D::SPEC.name;
+                f.debug_struct(stringify!($verb)).field("thread", &self.thread.id).field("entrypoint", &name).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+driven!(Invoke Resume);
+
 impl<D: Definition> Invoke<D> {
     pub(super) fn new(thread: Thread, call: EntrypointCall<D>) -> Self {
         let mode = thread.runtime.inner.durability.into();
@@ -93,39 +142,46 @@ impl<D: Definition> Invoke<D> {
             input: call.into_input(),
             drive: Options { mode, wait: false },
             if_unfinished: IfUnfinished::Refuse,
+            once: false,
         }
-    }
-
-    /// When recorded outcomes may be handed on. Default: as the runtime says, which is [`Durability::Sync`] by default.
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.drive.mode = durability.into();
-        self
     }
 
     /// What to do if the thread has a run that has not ended. Default: refuse.
     pub fn if_unfinished(mut self, choice: IfUnfinished) -> Self {
-        self.if_unfinished = choice;
+        (self.if_unfinished, self.once) = (choice, false);
         self
     }
 
-    /// Waits while somebody else runs the thread, instead of failing with [`RunError::Busy`].
-    pub fn wait(mut self) -> Self {
-        self.drive.wait = true;
+    /// Runs the entrypoint once for this thread and input, however often it is invoked: starts a run on a fresh thread,
+    /// goes on with one that has not ended, and gives the output of a completed one again. For the start of a program
+    /// that may have been cut off anywhere, or have come to its end.
+    ///
+    /// With another input than the recorded one it fails with [`RunError::InputMismatch`].
+    ///
+    /// ```
+    /// use durably::{Outcome, Runtime, entrypoint};
+    ///
+    /// #[entrypoint]
+    /// async fn order(article: String) -> String {
+    ///     format!("{article} {}", durably::uuid().await)
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let thread = Runtime::builder().memory().thread("order-42")?;
+    /// let first = thread.invoke(order("tea".to_owned())).once().await?;
+    /// assert_eq!(thread.invoke(order("tea".to_owned())).once().await?, first); // not a second order
+    /// assert!(thread.invoke(order("coffee".to_owned())).once().await.is_err());
+    /// # Ok::<(), durably::RunError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn once(mut self) -> Self {
+        (self.if_unfinished, self.once) = (IfUnfinished::Resume, true);
         self
-    }
-
-    /// Drives the run on the tokio pool. Dropping what this gives only detaches.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a tokio runtime.
-    #[must_use = "the run's outcome comes from this; dropping it only detaches"]
-    pub fn start(self) -> Started<D::Value> {
-        Started(tokio::spawn(self.into_future()))
     }
 
     async fn drive(self) -> Result<Outcome<Payload>, RunError> {
-        let Self { thread, input, drive: options, if_unfinished } = self;
+        let Self { thread, input, drive: options, if_unfinished, once } = self;
         let input = input.ok_or_else(|| RunError::Stalled { entrypoint: D::SPEC.name.to_owned() })?;
         let (recorded, arguments) = record_input::<D>(&input)?;
         drop(input);
@@ -139,6 +195,12 @@ impl<D: Definition> Invoke<D> {
         let start = |with| Begin::Start { input: recorded.clone(), digest: arguments.digest(), with };
         let begin = match (&head, if_unfinished) {
             (None, _) => start(Vec::new()),
+            (Some(head), _) if once && head.status == Status::Completed => {
+                let start = storage::load_record(thread.runtime.checkpointer(), &thread.id, head.run, Seq(0)).await?;
+                let start: Vec<(Seq, Record)> = start.into_iter().map(|record| (Seq(0), record)).collect();
+                check_input::<D>(&thread, &start, &arguments)?;
+                return last_output::<D>(&thread, head).await;
+            }
             (Some(head), _) if !head.status.is_unfinished() => start(Vec::new()),
             (Some(head), IfUnfinished::Resume) => {
                 let records = records::<D>(&thread, head).await?;
@@ -160,28 +222,6 @@ impl<D: Definition> Resume<D> {
     pub(super) fn new(thread: Thread) -> Self {
         let mode = thread.runtime.inner.durability.into();
         Self { thread, drive: Options { mode, wait: false }, definition: std::marker::PhantomData }
-    }
-
-    /// When recorded outcomes may be handed on. Default: as the runtime says, which is [`Durability::Sync`] by default.
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.drive.mode = durability.into();
-        self
-    }
-
-    /// Waits while somebody else runs the thread, instead of failing with [`RunError::Busy`].
-    pub fn wait(mut self) -> Self {
-        self.drive.wait = true;
-        self
-    }
-
-    /// Drives the run on the tokio pool. Dropping what this gives only detaches.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a tokio runtime.
-    #[must_use = "the run's outcome comes from this; dropping it only detaches"]
-    pub fn start(self) -> Started<D::Value> {
-        Started(tokio::spawn(self.into_future()))
     }
 
     pub(crate) async fn drive(self) -> Result<Outcome<Payload>, RunError> {
@@ -307,24 +347,6 @@ fn typed<D: Definition>(outcome: Outcome<Payload>) -> Result<Outcome<D::Value>, 
     })
 }
 
-impl<D: Definition> IntoFuture for Invoke<D> {
-    type Output = Result<Outcome<D::Value>, RunError>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { typed::<D>(self.drive().await?) })
-    }
-}
-
-impl<D: Definition> IntoFuture for Resume<D> {
-    type Output = Result<Outcome<D::Value>, RunError>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { typed::<D>(self.drive().await?) })
-    }
-}
-
 /// A run that is driven on the pool. Await it for its outcome; dropping it only detaches.
 #[derive(Debug)]
 pub struct Started<T>(tokio::task::JoinHandle<Result<Outcome<T>, RunError>>);
@@ -346,28 +368,8 @@ impl<T> Future for Started<T> {
     type Output = Result<Outcome<T>, RunError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx).map(|joined| {
-            joined.unwrap_or_else(|error| {
-                Err(RunError::Panicked { what: "the drive of the run".to_owned(), message: error.to_string() })
-            })
-        })
-    }
-}
-
-impl<D: Definition> fmt::Debug for Invoke<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Invoke")
-            .field("thread", &self.thread.id)
-            .field("entrypoint", &D::SPEC.name)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<D: Definition> fmt::Debug for Resume<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resume")
-            .field("thread", &self.thread.id)
-            .field("entrypoint", &D::SPEC.name)
-            .finish_non_exhaustive()
+        Pin::new(&mut self.0)
+            .poll(cx)
+            .map(|joined| joined.unwrap_or_else(|error| Err(RunError::ended("the drive of the run".to_owned(), error))))
     }
 }
