@@ -184,7 +184,8 @@ impl RunError {
             | Self::Unsettled { .. }
             | Self::TwoDefinitions { .. }
             | Self::Collision { .. }
-            | Self::Corrupt { .. } => Some(Status::Stuck),
+            | Self::Corrupt { .. }
+            | Self::Checkpoint(CheckpointError::TooLarge { .. }) => Some(Status::Stuck),
             Self::Aborted { .. }
             | Self::Checkpoint(_)
             | Self::Busy { .. }

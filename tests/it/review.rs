@@ -12,7 +12,7 @@ use std::{
 };
 
 use durably::{
-    AnswerError, Outcome, RunError, Runtime, Status, continue_as_new, entrypoint, interrupt, resource, task,
+    AnswerError, Final, Outcome, RunError, Runtime, Status, continue_as_new, entrypoint, interrupt, resource, task,
 };
 use tests::Ledger;
 use tokio::sync::Notify;
@@ -390,4 +390,17 @@ fn an_answer_that_comes_while_the_run_is_being_paused_is_gone_on_with() {
         go_on.send(()).unwrap();
         assert_eq!(started.await.unwrap(), Outcome::Completed(true));
     });
+}
+
+#[entrypoint]
+async fn is_too_much_together() -> Final<String, String> {
+    Final { value: "v".repeat(40 << 20), save: "s".repeat(40 << 20) }
+}
+
+#[tokio::test]
+async fn an_end_that_is_too_large_as_a_whole_leaves_the_thread_stuck() {
+    let thread = open(&Ledger::default(), &Scene::default()).thread("t").unwrap();
+    let error = thread.invoke(is_too_much_together()).await.unwrap_err();
+    assert!(error.to_string().contains("bytes"), "{error}");
+    assert_eq!(thread.state().await.unwrap().unwrap().status, Status::Stuck);
 }

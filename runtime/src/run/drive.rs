@@ -155,7 +155,7 @@ async fn begin_run<D: Definition>(
     let entrypoint = D::SPEC.name.to_owned();
     let start = Start { entrypoint, version: D::SPEC.version, input, digest, previous: saved, at_ms };
     let journal = Journal::load(Vec::new(), 0).expect("no records are a journal");
-    let run = Run::new(environment.clone(), hold, no, D::SPEC.name, mode, journal);
+    let run = Run::new(environment.clone(), hold, no, &start, mode, journal);
     run.with_journal(|journal| journal.append_plain(Record::Start(start.clone())));
     storage::head_changes(&run.thread, &new, &mut changes)?;
     run.flush(true, changes);
@@ -203,7 +203,7 @@ async fn go_on(
     let resumed = !records.is_empty();
     let refused = refusals(&records);
     let journal = Journal::load(records, next_seq).map_err(|broken| corrupt(broken.seq, broken.detail))?;
-    let run = Run::new(environment.clone(), hold, head.run, &start.entrypoint, mode, journal);
+    let run = Run::new(environment.clone(), hold, head.run, &start, mode, journal);
     run.remember_refusals(refused);
     if resume.is_some() || head.status != Status::Running {
         if let Some(resume) = resume {
@@ -245,7 +245,11 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
         },
         Came::Rests(Some(rest)) => pause(run, head, rest).await,
         Came::Rests(None) => give_up(run, head, RunError::Stalled { entrypoint: run.entrypoint.clone() }).await,
-        Came::Continues(input, digest) => continue_as_new(run, head, start, input, digest).await,
+        Came::Continues(input, digest) => {
+            // The new run is today's code's.
+            let next = Start { version: D::SPEC.version, input, digest, ..start.clone() };
+            continue_as_new(run, head, next).await
+        }
         Came::Stopped(Stop::Error(error)) => give_up(run, head, error).await,
         Came::Stopped(Stop::Gone) => unreachable!("only the end of this drive says so"),
     }
@@ -415,6 +419,10 @@ async fn end(run: &Arc<Run>, head: &mut Head, how: Ended) -> Result<Conclusion, 
     storage::head_changes(&run.thread, &new, &mut changes)?;
     run.flush(true, changes);
     run.drained().await?;
+    if let Some(Stop::Error(error)) = run.stopped() {
+        // The end was too large to be written.
+        return Box::pin(give_up(run, head, error)).await;
+    }
     *head = new;
     match how {
         Ended::Completed { output, .. } => Ok(Conclusion::Completed(output)),
@@ -483,13 +491,7 @@ async fn give_up(run: &Arc<Run>, head: &mut Head, error: RunError) -> Result<Con
 }
 
 /// Ends the run and starts the next one, in one commit.
-async fn continue_as_new(
-    run: &Arc<Run>,
-    head: &mut Head,
-    start: &Start,
-    input: Payload,
-    digest: [u8; 32],
-) -> Result<Conclusion, RunError> {
+async fn continue_as_new(run: &Arc<Run>, head: &mut Head, next: Start) -> Result<Conclusion, RunError> {
     // This ends the run as a return does: not past records of calls that it never made, nor before detached bodies.
     run.leave(Frame::ROOT);
     if let Some(outcome) = last_bodies(run).await {
@@ -501,8 +503,8 @@ async fn continue_as_new(
     let at_ms = run.environment.now_ms();
     run.with_journal(|journal| journal.append_plain(Record::End(End { how: Ended::Continued, at_ms })));
     let no = RunNo(run.no.0.saturating_add(1));
-    let next = Start { input, digest, at_ms, ..start.clone() };
-    let new = Head { run: no, ..head.with(Status::Running, None, at_ms) };
+    let next = Start { at_ms, ..next };
+    let new = Head { run: no, version: next.version, ..head.with(Status::Running, None, at_ms) };
     let mut changes = vec![storage::remove_answers()];
     storage::record_changes(&run.thread, no, Seq(0), &Record::Start(next), &mut changes)?;
     storage::head_changes(&run.thread, &new, &mut changes)?;

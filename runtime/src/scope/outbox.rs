@@ -32,6 +32,8 @@ pub(super) struct Outbox {
     in_flight: VecDeque<(Ticket, Vec<Then>)>,
     /// Why the store did not take a commit; nothing more is sent to it then.
     failed: Option<RunError>,
+    /// Whether a record was too large for any store: none after it is sent then, so that there is no gap.
+    cut: bool,
 }
 
 impl Outbox {
@@ -112,8 +114,12 @@ impl Run {
             let appended = state.journal.take_appended();
             let mut at_once = all || self.mode != Mode::Exit;
             let mut thens = Vec::with_capacity(appended.len());
-            let mut failed = None;
+            let mut cut_now = false;
             for entry in appended {
+                if state.outbox.cut {
+                    break;
+                }
+                let before = state.outbox.overlay.len();
                 at_once |= entry.at_once;
                 if let Record::Wait(wait) = &entry.record
                     && matches!(wait.what, Waited::Refused { .. })
@@ -122,14 +128,18 @@ impl Run {
                 }
                 let sealed =
                     storage::record_changes(&self.thread, self.no, entry.seq, &entry.record, &mut state.outbox.overlay);
-                failed = failed.or(sealed.err());
+                if let Err(error) = sealed {
+                    state.outbox.overlay.truncate(before);
+                    (state.outbox.cut, cut_now) = (true, true);
+                    state.stop = Some(Stop::Error(error.into()));
+                    break;
+                }
                 thens.push(entry.then);
             }
-            if let Some(error) = failed {
-                state.store_failed(error.into());
-                return true;
+            // What goes with a record that is too large does not go without it.
+            if !cut_now {
+                state.outbox.overlay.extend(with);
             }
-            state.outbox.overlay.extend(with);
             if at_once {
                 let commit = Commit {
                     thread: self.thread.clone(),

@@ -18,7 +18,7 @@ use crate::{
     environment::{CallView, Environment, Event, RunView, recall},
     id::{CallId, RunNo},
     journal::{
-        Call, CallKind, ClaimError, Definition, Frame, Journal, NewCall, Next, Order, Scope, Slot, Stage, Waited,
+        Call, CallKind, ClaimError, Definition, Frame, Journal, NewCall, Next, Order, Scope, Slot, Stage, Start, Waited,
     },
     output::Recorded,
     value::Payload,
@@ -137,7 +137,7 @@ impl Run {
         environment: Arc<Environment>,
         hold: &Arc<Hold>,
         no: RunNo,
-        entrypoint: &str,
+        start: &Start,
         mode: Mode,
         journal: Journal,
     ) -> Arc<Self> {
@@ -145,7 +145,7 @@ impl Run {
             environment,
             thread: hold.lease.thread.clone(),
             no,
-            entrypoint: entrypoint.to_owned(),
+            entrypoint: start.entrypoint.clone(),
             mode,
             driver: AtomicWaker::new(),
             epoch: hold.lease.epoch,
