@@ -105,3 +105,60 @@ fn a_run_pauses_when_a_task_asks_while_its_own_stream_is_not_read() {
         }
     });
 }
+
+/// Two bodies of one stream that nobody reads are woken one after the other: a stream passes on only the first wake.
+#[task(skip(first, second))]
+async fn asks_beside_two(first: Gate, second: Gate) -> u32 {
+    let body = |gate: Gate| gated(gate).boxed();
+    let mut calls: FuturesUnordered<BoxFuture<'static, u32>> = [body(first), body(second)].into_iter().collect();
+    calls.push(Box::pin(async { 0 }));
+    let mut sum = 0;
+    while let Some(n) = calls.next().await {
+        sum += n;
+        if n == 0 {
+            sum += interrupt::<u32>("q", &()).await;
+        }
+    }
+    sum
+}
+
+#[task(skip(gate))]
+async fn gated(gate: Gate) -> u32 {
+    gate.begun.notify_one();
+    gate.go_on.notified().await;
+    1
+}
+
+#[entrypoint]
+async fn a_task_that_asks_beside_two(spawned: bool) -> u32 {
+    let gates = durably::resource::<[Gate; 2]>();
+    let call = asks_beside_two(gates[0].clone(), gates[1].clone());
+    if spawned { call.spawn().await } else { call.await }
+}
+
+#[tokio::test]
+async fn a_run_pauses_when_the_bodies_of_a_stream_that_is_not_read_are_woken_one_after_the_other() {
+    for spawned in [false, true] {
+        let gates: [Gate; 2] = Default::default();
+        let runtime = Runtime::builder().resource(gates.clone()).memory();
+        let thread = runtime.thread("t").unwrap();
+        let run = thread.invoke(a_task_that_asks_beside_two(spawned)).start();
+        for gate in &gates {
+            gate.begun.notified().await;
+        }
+        for gate in &gates {
+            gate.go_on.notify_one();
+            // All is on one thread: after these turns the run has looked at what that woke.
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let paused = run.await.unwrap();
+        assert_eq!(paused.questions().len(), 1, "{paused:?}");
+        thread.answer("q", 5).await.unwrap();
+        for gate in &gates {
+            gate.go_on.notify_one();
+        }
+        assert_eq!(thread.resume(a_task_that_asks_beside_two).await.unwrap(), Outcome::Completed(7));
+    }
+}

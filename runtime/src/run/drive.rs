@@ -288,7 +288,7 @@ async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O> {
         run.driver.register(cx.waker());
         let _driving = Driving::new(run);
         for _ in 0..ROUNDS {
-            if let Poll::Ready(returned) = entered.poll(cx) {
+            if let Poll::Ready(returned) = run.polls.count(cx, |cx| entered.poll(cx)) {
                 return Poll::Ready(Came::Returned(returned));
             }
             let changed = run.pump(cx);

@@ -109,7 +109,7 @@ impl Run {
         let (mut work, run) = (work, self.clone());
         let handle = tokio::spawn(async move {
             poll_fn(|cx| {
-                let polled = polls.count(|| work.as_mut().poll(cx));
+                let polled = polls.count(cx, |cx| work.as_mut().poll(cx));
                 // It may have settled without polling a body within it: then the run may pause.
                 if polled.is_pending() && run.waits_outside() {
                     run.driver.wake();
@@ -127,9 +127,13 @@ impl Run {
     /// What tells whether a body that is polled in place within another one is read by it.
     pub(crate) fn watch_inner(&self, slot: Slot) -> Arc<InnerSignal> {
         let mut state = self.lock();
-        let owner = state.journal.call(slot).and_then(|call| call.scope.owner);
-        let polls = owner.and_then(|(owner, _)| state.liveness.of(owner).polls.clone());
-        let signal = InnerSignal::new(polls);
+        let mut polls = None;
+        let mut around = state.journal.call(slot).and_then(|call| call.scope.owner);
+        while let (Some((owner, _)), None) = (around, &polls) {
+            around = state.journal.call(owner).and_then(|call| call.scope.owner);
+            polls.clone_from(&state.liveness.of(owner).polls);
+        }
+        let signal = InnerSignal::new(polls.unwrap_or_else(|| self.polls.clone()));
         if state.journal.call(slot).is_some() {
             state.liveness.of(slot).inner = Some(signal.clone());
         }

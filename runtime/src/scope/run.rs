@@ -11,7 +11,7 @@ use std::{
 use futures::task::AtomicWaker;
 use tokio::task::JoinHandle;
 
-use super::{Signal, liveness::Liveness, outbox::Outbox, wake_for_release};
+use super::{Polls, Signal, liveness::Liveness, outbox::Outbox, wake_for_release};
 use crate::{
     CheckpointError, RunError, ThreadId,
     checkpoint::{BoxFuture, Checkpointer, Lease},
@@ -44,6 +44,8 @@ pub(crate) struct Run {
     pub(crate) mode: Mode,
     /// Whoever drives the run.
     pub(crate) driver: AtomicWaker,
+    /// The polls of its entrypoint.
+    pub(crate) polls: Arc<Polls>,
     pub(super) epoch: u64,
     state: Mutex<State>,
 }
@@ -148,6 +150,7 @@ impl Run {
             entrypoint: start.entrypoint.clone(),
             mode,
             driver: AtomicWaker::new(),
+            polls: Arc::default(),
             epoch: hold.lease.epoch,
             state: Mutex::new(State {
                 journal,

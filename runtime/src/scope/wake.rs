@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    task::{Wake, Waker},
+    task::{Context, Wake, Waker},
 };
 
 use futures::task::AtomicWaker;
@@ -139,56 +139,58 @@ impl Wake for BodySignal {
     }
 }
 
-/// How often a body on the pool began to be polled, and how often that ended: it is polled by others than the run's driver.
+/// How often something began to be polled, and how often that ended: a run by its driver, or a body on the pool.
 #[derive(Debug, Default)]
 pub(crate) struct Polls {
     begun: AtomicU64,
     ended: AtomicU64,
+    waker: AtomicWaker,
 }
 
 impl Polls {
-    /// Polls the body once.
-    pub(crate) fn count<T>(&self, poll: impl FnOnce() -> T) -> T {
+    /// Polls it once.
+    pub(crate) fn count<T>(&self, cx: &mut Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> T) -> T {
+        self.waker.register(cx.waker());
         self.begun.fetch_add(1, Ordering::AcqRel);
-        let polled = poll();
+        let polled = poll(cx);
         self.ended.fetch_add(1, Ordering::AcqRel);
         polled
     }
 }
 
 /// The waker of one body that is polled in place within another body: tells whether that one reads it.
+///
+/// A stream passes on one wake for each time that it is read, so that a second body of a stream that nobody reads wakes
+/// nobody through it: what polls the stream's owner is woken directly too, to look again.
 #[derive(Debug)]
 pub(crate) struct InnerSignal {
-    /// Of the body around it.
+    /// Of the code around it.
     outer: AtomicWaker,
-    /// The polls of the body around it, if that is on the pool; else the run's driver polls it whenever it was woken.
-    polls: Option<Arc<Polls>>,
+    /// The polls of the innermost thing around it that is polled by itself.
+    polls: Arc<Polls>,
     /// Woken, and not polled since.
     woken: AtomicBool,
-    /// How many polls of the body around it had begun by then.
+    /// How many polls around it had begun when the wake was passed on; the next one finds it.
     woken_at: AtomicU64,
 }
 
 impl InnerSignal {
-    pub(crate) fn new(polls: Option<Arc<Polls>>) -> Arc<Self> {
-        let (woken, woken_at) = (AtomicBool::new(false), AtomicU64::new(0));
+    pub(crate) fn new(polls: Arc<Polls>) -> Arc<Self> {
+        let (woken, woken_at) = (AtomicBool::new(false), AtomicU64::new(u64::MAX));
         Arc::new(Self { outer: AtomicWaker::new(), polls, woken, woken_at })
     }
 
-    /// The body is polled now, by a body with this waker.
+    /// The body is polled now, by code with this waker.
     pub(crate) fn polled(&self, outer: &Waker) {
         self.outer.register(outer);
         self.woken.store(false, Ordering::Release);
     }
 
-    /// Whether it was woken, and the body around it was polled since without polling it: a stream that is not being read.
+    /// Whether it was woken, and the code around it was polled since without polling it: a stream that is not being read.
     pub(crate) fn is_unread(&self) -> bool {
-        self.woken.load(Ordering::Acquire)
-            && self.polls.as_ref().is_none_or(|polls| {
-                let ended = polls.ended.load(Ordering::Acquire);
-                let begun = polls.begun.load(Ordering::Acquire);
-                begun == ended && begun > self.woken_at.load(Ordering::Acquire)
-            })
+        let ended = self.polls.ended.load(Ordering::Acquire);
+        let begun = self.polls.begun.load(Ordering::Acquire);
+        self.woken.load(Ordering::Acquire) && begun == ended && begun > self.woken_at.load(Ordering::Acquire)
     }
 }
 
@@ -198,9 +200,11 @@ impl Wake for InnerSignal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let begun = self.polls.as_ref().map_or(0, |polls| polls.begun.load(Ordering::Acquire));
-        self.woken_at.store(begun, Ordering::Release);
+        self.woken_at.store(u64::MAX, Ordering::Release);
         self.woken.store(true, Ordering::Release);
         self.outer.wake();
+        // Only now: a poll that has begun by here may have missed the wake, the next one does not.
+        self.woken_at.store(self.polls.begun.load(Ordering::Acquire), Ordering::Release);
+        self.polls.waker.wake();
     }
 }
