@@ -10,7 +10,6 @@ mod key;
 mod leases;
 mod listing;
 mod memory;
-#[allow(dead_code)] // the journal's store is its user
 pub(crate) mod rows;
 #[cfg(feature = "sled")]
 mod sled;

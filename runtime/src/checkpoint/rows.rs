@@ -87,24 +87,6 @@ pub(crate) fn seal(
     Ok(())
 }
 
-/// Writes an item in the place of one that may have had more chunks; the key's chunk is ignored.
-///
-/// # Errors
-///
-/// As [`seal`].
-pub(crate) fn seal_over(
-    thread: &ThreadId,
-    key: Key,
-    payload: &[u8],
-    limit: usize,
-    changes: &mut Vec<Change>,
-) -> Result<(), CheckpointError> {
-    if key != Key::Head {
-        changes.push(remove(key));
-    }
-    seal(thread, key, payload, limit, changes)
-}
-
 /// Removes an item, however many chunks it has.
 pub(crate) fn remove(key: Key) -> Change {
     Change::RemoveRange(key.with_chunk(0), key.with_chunk(u16::MAX))
