@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// The name of a thread: one conversation or job, named by the caller.
 ///
@@ -41,6 +42,9 @@ impl ThreadId {
     /// The longest id, in bytes.
     pub const MAX_BYTES: usize = 512;
 
+    /// The length of every id of ours; a backend takes it like any other.
+    pub(crate) const RESERVED_BYTES: usize = 520;
+
     /// Takes a string as a thread's name.
     ///
     /// # Errors
@@ -53,6 +57,26 @@ impl ThreadId {
             1..=Self::MAX_BYTES => Ok(Self(id.into())),
             bytes => Err(ThreadIdError::TooLong { bytes }),
         }
+    }
+
+    /// The id of something of ours that is kept like a thread and is none: longer than any user's can be, so that no
+    /// user's id is the same or reaches it. `space`: what sort of thing, a short word; `name`: which one, any bytes.
+    #[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "for what is kept across threads"))]
+    pub(crate) fn reserved(space: &'static str, name: &[u8]) -> Self {
+        let digest = Sha256::digest(name);
+        let mut id = format!("{space}/");
+        for byte in digest {
+            let _ = fmt::Write::write_fmt(&mut id, format_args!("{byte:02x}"));
+        }
+        id.push_str(&".".repeat(Self::RESERVED_BYTES.saturating_sub(id.len())));
+        Self(id.into())
+    }
+
+    /// An id as a backend has it: a user's or one of ours.
+    #[cfg(feature = "sled")]
+    pub(crate) fn stored(id: &str) -> Option<Self> {
+        let is_id = matches!(id.len(), 1..=Self::MAX_BYTES | Self::RESERVED_BYTES);
+        is_id.then(|| Self(id.into()))
     }
 
     /// The id as it was given.
@@ -94,14 +118,15 @@ impl TryFrom<String> for ThreadId {
 
 impl fmt::Debug for ThreadId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
+        let shown = if self.0.len() > Self::MAX_BYTES { self.0.trim_end_matches('.') } else { &*self.0 };
+        fmt::Debug::fmt(shown, f)
     }
 }
 
 /// Shown escaped, so that no id can disguise the text around it.
 impl fmt::Display for ThreadId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
+        fmt::Debug::fmt(self, f)
     }
 }
 

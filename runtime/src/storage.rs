@@ -15,6 +15,9 @@ use crate::{
 /// The longest reason that a head keeps, in bytes; the whole error went to the caller.
 const REASON: usize = 1000;
 
+/// From this class on, what is listed is kept like a thread and is none.
+pub(crate) const RESERVED_CLASSES: u8 = 128;
+
 /// What a thread is doing, or how its last run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]

@@ -65,7 +65,8 @@ pub enum Key {
 /// Where a thread stands in the list of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Listing {
-    /// The class that threads are listed by: one a status.
+    /// The class that threads are listed by: one a status. From 128 on they are of what is kept like a thread and is
+    /// none.
     pub class: u8,
     /// The order within the class, in milliseconds since 1970: when a timer is due, or when the status was reached.
     pub at_ms: u64,

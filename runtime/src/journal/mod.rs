@@ -7,7 +7,9 @@
 //! Two kinds of scope: an entrypoint's calls are *released* one by one in the order of their records; calls made in a
 //! task's body are answered at once when they have a record, since a body is free to be nondeterministic.
 
+mod body;
 mod call;
+mod claim;
 mod divergence;
 mod hasher;
 mod load;
@@ -26,7 +28,6 @@ use std::{
 pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stage};
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
-use load::{changes_the_wait, waited_for};
 pub use record::CallKind;
 pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Unread, Wait, Waited};
 use table::Table;
@@ -195,121 +196,6 @@ impl Journal {
         }
     }
 
-    /// Claims a call: fixes its identity, and finds what the journal has of it.
-    pub(crate) fn claim(&mut self, scope: &Scope, new: NewCall) -> Result<Slot, ClaimError> {
-        if !self.is_current(scope) {
-            return Err(ClaimError::Stale);
-        }
-        self.check_definition(&new)?;
-        let digest = new.arguments.digest();
-        let base = call::base(scope.id, new.kind, &new.name, &digest);
-        for passed in std::mem::take(&mut self.scopes.entry(scope.id).or_default().unpassed) {
-            // And with it whatever failed within.
-            self.restart_scope(call::body_scope_id(passed));
-        }
-        let state = self.scopes.entry(scope.id).or_default();
-        let ordinal = state.ordinals.entry(base).or_default();
-        let id = CallId { base, ordinal: *ordinal };
-        *ordinal += 1;
-        let NewCall { kind, name, arguments, location, .. } = new;
-        let mut call = Call {
-            id,
-            kind,
-            name,
-            scope: *scope,
-            digest,
-            arguments,
-            location,
-            stage: Stage::Waiting,
-            replayed: false,
-            attempts: 0,
-            next_ms: 0,
-            loaded: self.loaded_calls.get(&id).copied(),
-            dropped: false,
-            in_flight: false,
-        };
-        let mut recorded = None;
-        if let Some(loaded) = call.loaded {
-            let entry = &self.loaded[loaded as usize];
-            if entry.info.digest != call.digest || entry.info.name != call.name || entry.info.kind != call.kind {
-                let pair = (CallSketch::from(&entry.info), CallSketch::from(&call.info(None)));
-                return Err(ClaimError::Collision(Box::new(pair)));
-            }
-            (call.attempts, call.next_ms) = (entry.attempts, entry.next_ms);
-            call.replayed = entry.outcome.is_some();
-            recorded = entry.outcome.as_ref().map(|(recorded, _)| recorded.clone());
-        }
-        if matches!(recorded.as_deref(), Some(Recorded::Failure(_))) {
-            state.unseen.insert(id);
-        }
-        let waits = match (scope.order, &recorded) {
-            (Order::AtOnce, Some(recorded)) => {
-                call.stage = Stage::Released(recorded.clone());
-                None
-            }
-            (Order::AtOnce, None) => {
-                call.stage = Stage::Ready;
-                None
-            }
-            (Order::Released(_), Some(_)) => None,
-            (Order::Released(frame), None) if self.frames[frame.0 as usize].replaying == 0 => {
-                call.stage = Stage::Ready;
-                None
-            }
-            (Order::Released(frame), None) => Some(frame),
-        };
-        let loaded = call.loaded;
-        let slot = self.calls.insert(call);
-        if let Some(loaded) = loaded {
-            let entry = &mut self.loaded[loaded as usize];
-            (entry.claimed, entry.holder) = (true, Some(slot));
-        }
-        if let Some(frame) = waits {
-            self.frames[frame.0 as usize].waiting.push(slot);
-        }
-        Ok(slot)
-    }
-
-    /// Whether the attempts of all bodies that this scope stands in are the ones that run.
-    fn is_current(&self, scope: &Scope) -> bool {
-        let mut scope = *scope;
-        while let Some((owner, attempt)) = scope.owner {
-            match self.calls.get(owner) {
-                Some(call) if call.attempts == attempt && matches!(call.stage, Stage::Working) => scope = call.scope,
-                _ => return false,
-            }
-        }
-        true
-    }
-
-    /// The calls whose bodies this scope stands in, the innermost first.
-    pub(crate) fn owners(&self, scope: &Scope) -> Vec<Slot> {
-        let next = |owner: Option<(Slot, u32)>| owner.map(|(owner, _)| owner);
-        std::iter::successors(next(scope.owner), |slot| next(self.calls.get(*slot)?.scope.owner)).collect()
-    }
-
-    /// Whether a body that this scope stands in is gone, so that the calls made there are about to go too.
-    pub(crate) fn is_orphaned(&self, scope: &Scope) -> bool {
-        let mut owner = scope.owner;
-        while let Some((slot, _)) = owner {
-            match self.calls.get(slot) {
-                Some(call) => owner = call.scope.owner,
-                None => return true,
-            }
-        }
-        false
-    }
-
-    fn check_definition(&mut self, new: &NewCall) -> Result<(), ClaimError> {
-        let Some(second) = new.definition else { return Ok(()) };
-        // Names are borrowed from the program almost always, so that this clones no string.
-        let first = *self.definitions.entry((new.kind, new.name.clone())).or_insert(second);
-        if first == second {
-            return Ok(());
-        }
-        Err(ClaimError::TwoDefinitions { kind: new.kind, name: new.name.clone().into_owned(), first, second })
-    }
-
     /// A call, while its future or its outcome is alive.
     pub(crate) fn call(&self, slot: Slot) -> Option<&Call> {
         self.calls.get(slot)
@@ -325,131 +211,6 @@ impl Journal {
         if let Some(call) = self.calls.get_mut(slot) {
             call.stage = Stage::Released(Arc::new(recorded));
         }
-    }
-
-    /// Marks the body as running, in a new attempt; the number of the attempt, from 1.
-    pub(crate) fn start(&mut self, slot: Slot) -> u32 {
-        let Some(call) = self.calls.get_mut(slot) else { return 0 };
-        call.stage = Stage::Working;
-        call.attempts += 1;
-        let (attempts, parent) = (call.attempts, call.scope.id);
-        let inner = call.body_scope(slot, Order::AtOnce).id;
-        self.begin_scope(inner);
-        self.scopes.entry(parent).or_default().within.push(inner);
-        attempts
-    }
-
-    /// Takes the released outcome. A failure counts from here on as one that the code has not got past: not from its
-    /// release, since code may go on for a while before it looks.
-    pub(crate) fn take(&mut self, slot: Slot) -> Option<Arc<Recorded>> {
-        let call = self.calls.get_mut(slot)?;
-        match std::mem::replace(&mut call.stage, Stage::Taken) {
-            Stage::Released(recorded) => {
-                let (id, scope) = (call.id, call.scope);
-                if matches!(*recorded, Recorded::Failure(_)) && self.is_current(&scope) {
-                    let state = self.scopes.entry(scope.id).or_default();
-                    state.unseen.remove(&id);
-                    state.unpassed.push(id);
-                }
-                Some(recorded)
-            }
-            stage => {
-                call.stage = stage;
-                None
-            }
-        }
-    }
-
-    /// Notes that an attempt failed and another will be made.
-    pub(crate) fn attempt_failed(&mut self, slot: Slot, error: String, at_ms: u64, next_ms: u64) {
-        let Some(call) = self.calls.get_mut(slot) else { return };
-        call.stage = Stage::Finished;
-        call.next_ms = next_ms;
-        let number = call.attempts;
-        let inner = call.body_scope(slot, Order::AtOnce).id;
-        let reopened = self.restart_scope(inner);
-        self.void(&reopened);
-        let record = Record::Attempt(Attempt { call: self.info(slot), number, error, reopened, at_ms, next_ms });
-        self.append(record, Then::TryAgain(slot), false);
-    }
-
-    /// Begins a scope for an attempt. What failed in it and was not looked at, in an earlier process, still is that.
-    fn begin_scope(&mut self, scope: ScopeId) {
-        let Some(state) = self.scopes.get_mut(&scope) else { return };
-        state.ordinals.clear();
-        state.branches.clear();
-        state.unpassed.clear();
-        for within in std::mem::take(&mut state.within) {
-            self.begin_scope(within);
-        }
-    }
-
-    /// Ends a scope, for another attempt or for good; what it had not got past.
-    fn restart_scope(&mut self, scope: ScopeId) -> Vec<CallId> {
-        let Some(state) = self.scopes.remove(&scope) else { return Vec::new() };
-        let mut unpassed = state.unpassed;
-        unpassed.extend(state.unseen);
-        let failed = unpassed.iter().map(|call| call::body_scope_id(*call)).collect::<Vec<_>>();
-        for within in state.within.into_iter().chain(failed) {
-            unpassed.extend(self.restart_scope(within));
-        }
-        unpassed
-    }
-
-    /// Notes that the call waits for the outside.
-    pub(crate) fn wait(&mut self, slot: Slot, what: Waited, at_ms: u64) {
-        if self.calls.get(slot).is_none() {
-            return;
-        }
-        let (then, at_once) = match what {
-            Waited::Answer { .. } => (Then::Opened, true),
-            Waited::Refused { .. } | Waited::Withdrawn => (Then::Nothing, true),
-            Waited::Until { .. } => (Then::Nothing, false),
-        };
-        let call = self.info(slot);
-        if self.calls.get(slot).is_some_and(|call| self.is_in_a_body(call.scope)) && changes_the_wait(&what) {
-            // Another attempt of the body goes on waiting for the same.
-            let loaded = self.loaded_call(call.clone());
-            self.loaded[loaded as usize].wait = waited_for(what.clone());
-        }
-        let record = Record::Wait(Wait { call, what, at_ms });
-        self.append(record, then, at_once);
-    }
-
-    /// Notes what a body left. A call that is gone leaves nothing, unless it was detached.
-    pub(crate) fn finish(&mut self, slot: Slot, recorded: Recorded, at_ms: u64, took_ms: u32) {
-        let Some(call) = self.calls.get(slot) else { return };
-        if !self.is_current(&call.scope) {
-            // A detached call that outlived the attempt it was made in.
-            self.calls.remove(slot);
-            return;
-        }
-        let Some(call) = self.calls.get_mut(slot) else { return };
-        call.stage = Stage::Finished;
-        call.in_flight = true;
-        let (attempts, order) = (call.attempts, call.scope.order);
-        let at_once = call.kind == CallKind::Interrupt;
-        let info = self.info(slot);
-        let recorded = Arc::new(recorded);
-        let inner = self.calls.get(slot).map(|call| call.body_scope(slot, Order::AtOnce).id);
-        match *recorded {
-            Recorded::Failure(_) => {
-                self.scopes.entry(info.scope).or_default().unseen.insert(info.id);
-                if self.calls.get(slot).is_some_and(|call| self.is_in_a_body(call.scope)) {
-                    self.failing.insert(info.id, false);
-                }
-            }
-            // The calls within are covered by this outcome.
-            Recorded::Value(_) => drop(inner.map(|inner| self.restart_scope(inner))),
-        }
-        let then = match order {
-            Order::Released(frame) => {
-                self.frames[frame.0 as usize].ahead += 1;
-                Then::Queue(frame, slot, recorded.clone())
-            }
-            Order::AtOnce => Then::HandOn(slot, recorded.clone()),
-        };
-        self.append(Record::Outcome(Outcome { call: info, recorded, attempts, at_ms, took_ms }), then, at_once);
     }
 
     fn info(&self, slot: Slot) -> CallInfo {

@@ -1,6 +1,7 @@
 //! One run: load it, drive its entrypoint to its end or to quiet, commit what it came to.
 
 mod drive;
+mod ends;
 mod frame;
 mod outcome;
 

@@ -111,7 +111,13 @@ impl Runtime {
         let query = ThreadQuery { class: status.map(Status::class), after, limit, ..ThreadQuery::default() };
         let page = self.inner.environment.checkpointer.threads(query).await?;
         let mut threads = Vec::with_capacity(page.threads.len());
+        let mut next = page.next;
         for listed in page.threads {
+            if listed.listing.class >= storage::RESERVED_CLASSES {
+                // These come last, and are no threads.
+                next = None;
+                break;
+            }
             let head = storage::parse_head(&listed.thread, &listed.head)?;
             threads.push(ThreadSummary {
                 thread: listed.thread,
@@ -122,7 +128,7 @@ impl Runtime {
                 due: head.due_ms.map(moment),
             });
         }
-        Ok(ThreadList { threads, next: page.next })
+        Ok(ThreadList { threads, next })
     }
 
     /// Stops every run of this runtime before its next body starts; bodies that run are let to end. Runs that are

@@ -1,6 +1,8 @@
 //! The ambient run: which run, and where in it, the code stands that is being polled.
 
 mod bodies;
+mod calls;
+mod driving;
 mod liveness;
 mod outbox;
 mod run;

@@ -173,7 +173,7 @@ impl Meta {
         let meta = unguarded(key, value)?.split_first_chunk::<10>().and_then(|(head, name)| {
             let [listed, class, at_ms @ ..] = *head;
             let listing = Listing { class, at_ms: u64::from_le_bytes(at_ms) };
-            let thread = ThreadId::new(std::str::from_utf8(name).ok()?).ok()?;
+            let thread = ThreadId::stored(std::str::from_utf8(name).ok()?)?;
             Some(Self { listing: (listed != 0).then_some(listing), thread })
         });
         meta.ok_or_else(|| damaged(key, "it describes no thread"))

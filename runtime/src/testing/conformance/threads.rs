@@ -90,7 +90,9 @@ fn hostile() -> Result<Vec<ThreadId>, Failure> {
     .map(str::to_owned)
     .into();
     names.extend([long.clone(), long[1..].to_owned(), format!("{}y", &long[1..]), "é".repeat(256)]);
-    names.iter().map(|name| id(name)).collect()
+    let users: Result<Vec<ThreadId>, Failure> = names.iter().map(|name| id(name)).collect();
+    // And ids of ours, which are longer than any user's.
+    Ok(users?.into_iter().chain([ThreadId::reserved("a", b"a"), ThreadId::reserved("a", b"b")]).collect())
 }
 
 pub(super) async fn hostile_ids_are_threads_of_their_own(backend: &dyn Backend) -> Outcome {

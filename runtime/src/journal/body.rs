@@ -1,0 +1,139 @@
+//! Bodies: what an attempt begins, what it waits for, what it leaves.
+
+use std::sync::Arc;
+
+use super::{
+    Attempt, CallKind, Journal, Order, Outcome, Record, Slot, Stage, Then, Wait, Waited, call,
+    load::{changes_the_wait, waited_for},
+};
+use crate::{
+    id::{CallId, ScopeId},
+    output::Recorded,
+};
+
+impl Journal {
+    /// Marks the body as running, in a new attempt; the number of the attempt, from 1.
+    pub(crate) fn start(&mut self, slot: Slot) -> u32 {
+        let Some(call) = self.calls.get_mut(slot) else { return 0 };
+        call.stage = Stage::Working;
+        call.attempts += 1;
+        let (attempts, parent) = (call.attempts, call.scope.id);
+        let inner = call.body_scope(slot, Order::AtOnce).id;
+        self.begin_scope(inner);
+        self.scopes.entry(parent).or_default().within.push(inner);
+        attempts
+    }
+
+    /// Takes the released outcome. A failure counts from here on as one that the code has not got past: not from its
+    /// release, since code may go on for a while before it looks.
+    pub(crate) fn take(&mut self, slot: Slot) -> Option<Arc<Recorded>> {
+        let call = self.calls.get_mut(slot)?;
+        match std::mem::replace(&mut call.stage, Stage::Taken) {
+            Stage::Released(recorded) => {
+                let (id, scope) = (call.id, call.scope);
+                if matches!(*recorded, Recorded::Failure(_)) && self.is_current(&scope) {
+                    let state = self.scopes.entry(scope.id).or_default();
+                    state.unseen.remove(&id);
+                    state.unpassed.push(id);
+                }
+                Some(recorded)
+            }
+            stage => {
+                call.stage = stage;
+                None
+            }
+        }
+    }
+
+    /// Notes that an attempt failed and another will be made.
+    pub(crate) fn attempt_failed(&mut self, slot: Slot, error: String, at_ms: u64, next_ms: u64) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        call.stage = Stage::Finished;
+        call.next_ms = next_ms;
+        let number = call.attempts;
+        let inner = call.body_scope(slot, Order::AtOnce).id;
+        let reopened = self.restart_scope(inner);
+        self.void(&reopened);
+        let record = Record::Attempt(Attempt { call: self.info(slot), number, error, reopened, at_ms, next_ms });
+        self.append(record, Then::TryAgain(slot), false);
+    }
+
+    /// Begins a scope for an attempt. What failed in it and was not looked at, in an earlier process, still is that.
+    fn begin_scope(&mut self, scope: ScopeId) {
+        let Some(state) = self.scopes.get_mut(&scope) else { return };
+        state.ordinals.clear();
+        state.branches.clear();
+        state.unpassed.clear();
+        for within in std::mem::take(&mut state.within) {
+            self.begin_scope(within);
+        }
+    }
+
+    /// Ends a scope, for another attempt or for good; what it had not got past.
+    pub(super) fn restart_scope(&mut self, scope: ScopeId) -> Vec<CallId> {
+        let Some(state) = self.scopes.remove(&scope) else { return Vec::new() };
+        let mut unpassed = state.unpassed;
+        unpassed.extend(state.unseen);
+        let failed = unpassed.iter().map(|call| call::body_scope_id(*call)).collect::<Vec<_>>();
+        for within in state.within.into_iter().chain(failed) {
+            unpassed.extend(self.restart_scope(within));
+        }
+        unpassed
+    }
+
+    /// Notes that the call waits for the outside.
+    pub(crate) fn wait(&mut self, slot: Slot, what: Waited, at_ms: u64) {
+        if self.calls.get(slot).is_none() {
+            return;
+        }
+        let (then, at_once) = match what {
+            Waited::Answer { .. } => (Then::Opened, true),
+            Waited::Refused { .. } | Waited::Withdrawn => (Then::Nothing, true),
+            Waited::Until { .. } => (Then::Nothing, false),
+        };
+        let call = self.info(slot);
+        if self.calls.get(slot).is_some_and(|call| self.is_in_a_body(call.scope)) && changes_the_wait(&what) {
+            // Another attempt of the body goes on waiting for the same.
+            let loaded = self.loaded_call(call.clone());
+            self.loaded[loaded as usize].wait = waited_for(what.clone());
+        }
+        let record = Record::Wait(Wait { call, what, at_ms });
+        self.append(record, then, at_once);
+    }
+
+    /// Notes what a body left. A call that is gone leaves nothing, unless it was detached.
+    pub(crate) fn finish(&mut self, slot: Slot, recorded: Recorded, at_ms: u64, took_ms: u32) {
+        let Some(call) = self.calls.get(slot) else { return };
+        if !self.is_current(&call.scope) {
+            // A detached call that outlived the attempt it was made in.
+            self.calls.remove(slot);
+            return;
+        }
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        call.stage = Stage::Finished;
+        call.in_flight = true;
+        let (attempts, order) = (call.attempts, call.scope.order);
+        let at_once = call.kind == CallKind::Interrupt;
+        let info = self.info(slot);
+        let recorded = Arc::new(recorded);
+        let inner = self.calls.get(slot).map(|call| call.body_scope(slot, Order::AtOnce).id);
+        match *recorded {
+            Recorded::Failure(_) => {
+                self.scopes.entry(info.scope).or_default().unseen.insert(info.id);
+                if self.calls.get(slot).is_some_and(|call| self.is_in_a_body(call.scope)) {
+                    self.failing.insert(info.id, false);
+                }
+            }
+            // The calls within are covered by this outcome.
+            Recorded::Value(_) => drop(inner.map(|inner| self.restart_scope(inner))),
+        }
+        let then = match order {
+            Order::Released(frame) => {
+                self.frames[frame.0 as usize].ahead += 1;
+                Then::Queue(frame, slot, recorded.clone())
+            }
+            Order::AtOnce => Then::HandOn(slot, recorded.clone()),
+        };
+        self.append(Record::Outcome(Outcome { call: info, recorded, attempts, at_ms, took_ms }), then, at_once);
+    }
+}
