@@ -113,6 +113,9 @@ mod run;
 mod runtime;
 mod thread;
 
+// Actions that somebody has to approve.
+pub mod approval;
+
 // Built on the above, for tests.
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -60,6 +60,8 @@ pub enum CallKind {
     Random,
     /// A marker of changed code.
     Patch,
+    /// A step of an approval.
+    Approval,
 }
 
 impl CallKind {
@@ -73,6 +75,7 @@ impl CallKind {
             Self::Now => "now",
             Self::Random => "random",
             Self::Patch => "patched",
+            Self::Approval => "approval",
         }
     }
 }

@@ -173,6 +173,16 @@ impl Liveness {
         self.shift_blocked(journal, slot, true);
     }
 
+    /// The call does not wait any more, and its body goes on.
+    pub(super) fn end_wait(&mut self, journal: &Journal, slot: Slot) {
+        if journal.call(slot).is_some()
+            && let Some(place) = self.activities[slot.index()].wait.take()
+        {
+            self.waits.remove(&place);
+            self.shift_blocked(journal, slot, false);
+        }
+    }
+
     /// The call's body is over, or gone.
     pub(super) fn end(&mut self, journal: &Journal, slot: Slot) {
         if journal.call(slot).is_none() {

@@ -113,6 +113,19 @@ impl Run {
         self.lock().refused = refused;
     }
 
+    /// The call looks whether what it was told of is what it waits for: it is alive meanwhile.
+    pub(crate) fn look_up(&self, slot: Slot) {
+        let mut state = self.lock();
+        let State { journal, liveness, .. } = &mut *state;
+        liveness.end_wait(journal, slot);
+    }
+
+    /// It is not: the call waits on.
+    pub(crate) fn wait_on(self: &Arc<Self>, slot: Slot, payload: Payload) {
+        self.lock().begin_wait(slot, Waits::Answer(payload));
+        self.nudge();
+    }
+
     /// An answer has arrived while the run is driven.
     pub(crate) fn deliver(self: &Arc<Self>, question: CallId, answer: Payload) {
         let waker = {
