@@ -52,3 +52,8 @@ fn review_writes_each_draft_once() {
 fn crash_resume_goes_on_where_it_was() {
     check("crash_resume", 2);
 }
+
+#[test]
+fn publish_publishes_what_was_approved_once() {
+    check("publish", 1);
+}

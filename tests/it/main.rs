@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod again;
+mod approval;
 mod basics;
 mod cancellation;
 mod combinators;

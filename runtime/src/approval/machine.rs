@@ -123,9 +123,6 @@ impl Guard {
 }
 
 impl Broken {
-    /// None is broken.
-    pub(crate) const NONE: Self = Self(0);
-
     /// And this one, unless it holds.
     pub(crate) fn unless(self, holds: bool, guard: Guard) -> Self {
         if holds { self } else { Self(self.0 | 1 << guard as u16) }

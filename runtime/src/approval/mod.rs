@@ -78,6 +78,9 @@ mod text;
 mod token;
 mod view;
 
+#[cfg(test)]
+mod tests;
+
 pub use answer::{Answer, Decision};
 pub use audit::AuditEntry;
 pub use canonical::{CanonicalError, CanonicalFault, Json, MAX_BYTES, MAX_DEPTH, MAX_INTEGER};
