@@ -11,8 +11,8 @@ use anyhow::Context as _;
 use durably::{
     Outcome, Runtime,
     approval::{
-        self, Answer, Approvals, Authenticated, Decision, Delivery, Matter, Policies, Policy, PolicyRef,
-        Principal, Proposal, Reconciled, RevisionId, Role, Worker,
+        self, Answer, Approvals, Authenticated, Decision, Delivery, Matter, Policies, Policy, PolicyRef, Principal,
+        Proposal, Reconciled, RevisionId, Role, Worker,
     },
     entrypoint,
 };

@@ -173,13 +173,7 @@ impl Approvals {
         }
         asked.enough = self.is_enough(action, &person);
         let checks = self.answer_checks(action, &desk, &person);
-        let vote = Vote {
-            who: principal.clone(),
-            method: method.clone(),
-            person,
-            approves,
-            at_ms: desk.now_ms,
-        };
+        let vote = Vote { who: principal.clone(), method: method.clone(), person, approves, at_ms: desk.now_ms };
         let spend = |next: &mut Action| {
             next.tokens[place].spent = Some((principal.account.clone(), approves));
             next.votes.push(vote);
@@ -190,13 +184,11 @@ impl Approvals {
     fn answer_checks(&self, action: &Action, desk: &Desk, person: &str) -> Checks {
         let policy = self.policies.of(&action.op);
         let is_other = self.person(&action.requester, &action.op) != person;
-        Checks::default()
-            .check(Guard::Time, desk.now_ms < action.expires_ms, ApprovalError::Expired)
-            .check(
-                Guard::Distinct,
-                policy.is_some_and(|policy| !policy.four_eyes) || is_other,
-                ApprovalError::OwnRequest,
-            )
+        Checks::default().check(Guard::Time, desk.now_ms < action.expires_ms, ApprovalError::Expired).check(
+            Guard::Distinct,
+            policy.is_some_and(|policy| !policy.four_eyes) || is_other,
+            ApprovalError::OwnRequest,
+        )
     }
 
     /// Whether this person is the last who is wanted.

@@ -291,13 +291,7 @@ impl Approvals {
 }
 
 /// The entry of what was asked.
-pub(super) fn entry(
-    desk: &Desk,
-    asked: &Move<'_>,
-    from: Option<State>,
-    to: Option<State>,
-    fence: u64,
-) -> AuditEntry {
+pub(super) fn entry(desk: &Desk, asked: &Move<'_>, from: Option<State>, to: Option<State>, fence: u64) -> AuditEntry {
     entry_at(desk.now_ms, asked, (from, to), fence)
 }
 
@@ -326,12 +320,9 @@ fn not_allowed(event: Event, state: State) -> ApprovalError {
     let decided = match state {
         State::Pending | State::Expired | State::Superseded => None,
         State::Rejected => Some(false),
-        State::Approved
-        | State::Revoked
-        | State::Executing
-        | State::Completed
-        | State::Failed
-        | State::Uncertain => Some(true),
+        State::Approved | State::Revoked | State::Executing | State::Completed | State::Failed | State::Uncertain => {
+            Some(true)
+        }
     };
     match (event, decided, state) {
         (Event::Approve | Event::Reject | Event::Claim, _, State::Expired) => ApprovalError::Expired,
@@ -360,10 +351,6 @@ impl Desk {
     /// The revision that is meant, of the action that is there.
     pub(super) fn id(&self, id: &RevisionId) -> Result<&Action, ApprovalError> {
         let action = self.found()?;
-        if action.revision == id.revision {
-            Ok(action)
-        } else {
-            Err(ApprovalError::Stale { current: action.revision })
-        }
+        if action.revision == id.revision { Ok(action) } else { Err(ApprovalError::Stale { current: action.revision }) }
     }
 }

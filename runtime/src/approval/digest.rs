@@ -151,7 +151,9 @@ mod tests {
 
     #[test]
     fn base64url_is_that_of_rfc_4648() {
-        for (bytes, text) in [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("fooba", "Zm9vYmE")] {
+        for (bytes, text) in
+            [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("fooba", "Zm9vYmE")]
+        {
             assert_eq!(base64url(bytes.as_bytes()), text);
         }
         assert_eq!(base64url(&[0xfb, 0xff]), "-_8");

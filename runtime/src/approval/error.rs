@@ -157,7 +157,10 @@ impl fmt::Display for ApprovalError {
             }
             Self::ReasonMissing => f.write_str("a reason is wanted"),
             Self::CannotTell { guard } => {
-                write!(f, "what became of it cannot be told, and it is not sent again: {guard}; a person has to settle it")
+                write!(
+                    f,
+                    "what became of it cannot be told, and it is not sent again: {guard}; a person has to settle it"
+                )
             }
             Self::Corrupt { detail } => write!(f, "what is stored is not what was stored: {detail}"),
             Self::Value(error) => write!(f, "the receipt cannot be recorded or read: {error}"),

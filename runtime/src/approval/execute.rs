@@ -74,16 +74,21 @@ impl<A> Permit<A> {
     /// What was to be shown and was not.
     pub(super) fn unseen(&self) -> Option<String> {
         let (content, _) = self.content.iter().find(|(_, seen)| !seen)?;
-        Some(format!("nothing was sent: the content with SHA-256 {} was not shown as it was approved", content.sha256()))
+        Some(format!(
+            "nothing was sent: the content with SHA-256 {} was not shown as it was approved",
+            content.sha256()
+        ))
     }
 }
 
 /// Whether an action executes under the claim with this token.
 fn checks(desk: &Desk, action: &Action, token: &AnswerToken) -> Checks {
     let claim = action.claim.as_ref().filter(|claim| claim.hash == token.hash());
-    Checks::default()
-        .check(Guard::Claim, claim.is_some(), ApprovalError::Fenced)
-        .check(Guard::Lease, claim.is_some_and(|claim| desk.now_ms < claim.until_ms), ApprovalError::Fenced)
+    Checks::default().check(Guard::Claim, claim.is_some(), ApprovalError::Fenced).check(
+        Guard::Lease,
+        claim.is_some_and(|claim| desk.now_ms < claim.until_ms),
+        ApprovalError::Fenced,
+    )
 }
 
 fn worker(action: &Action) -> Option<&Claim> {
@@ -172,8 +177,7 @@ impl Approvals {
             Report::Unknown(why) => (Event::Lose, why.clone()),
         };
         let actor = Actor::new(Role::Executor, &claim.worker, "");
-        let asked =
-            Move::new(event, actor, id.revision).digest(action.digest).reason(scrubbed(&reason, secrets));
+        let asked = Move::new(event, actor, id.revision).digest(action.digest).reason(scrubbed(&reason, secrets));
         let (mut changes, mut digest) = (Vec::new(), None);
         if let Report::Applied(receipt) = report {
             let (rows, hash) = Rows::put_receipt(&desk, action.revision, &receipt_bytes(receipt))?;

@@ -5,8 +5,8 @@ use std::{panic::Location, sync::Arc};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
-    AnswerToken, ApprovalError, Digest, Done, Effect, Event, Guard, IdempotencyKey, NotDone, Permit,
-    RevisionId, Role, State, Worker,
+    AnswerToken, ApprovalError, Digest, Done, Effect, Event, Guard, IdempotencyKey, NotDone, Permit, RevisionId, Role,
+    State, Worker,
     desk::{Actor, Checks, Move, entry, tries},
     execute::{Report, receipt_of},
     permit::Held,
@@ -86,12 +86,7 @@ impl<A> Permit<A> {
 }
 
 impl<A: DeserializeOwned + Send + Sync> Execution<A> {
-    async fn outcome<T, F, Fut>(
-        &self,
-        run: &Arc<Run>,
-        body: (Slot, u32),
-        effect: F,
-    ) -> Result<Ran<T>, ApprovalError>
+    async fn outcome<T, F, Fut>(&self, run: &Arc<Run>, body: (Slot, u32), effect: F) -> Result<Ran<T>, ApprovalError>
     where
         F: FnOnce(Arc<A>, IdempotencyKey) -> Fut + Send,
         Fut: Future<Output = Effect<T>> + Send,

@@ -7,10 +7,7 @@ use super::{
     desk::tries,
     rows::{self, Desk, Summary, class},
 };
-use crate::{
-    checkpoint::ThreadQuery,
-    environment::moment,
-};
+use crate::{checkpoint::ThreadQuery, environment::moment};
 
 /// How many actions are looked at at a time.
 const PAGE: usize = 256;
@@ -138,13 +135,18 @@ impl Approvals {
     /// [`ApprovalError::Forbidden`] if it is not there, or they may not review it; [`ApprovalError::Stale`] if another
     /// revision is the current one.
     pub async fn review(&self, who: &Authenticated, id: &RevisionId) -> Result<Pending, ApprovalError> {
-        tries!(async {
-            let desk = self.desk(&who.principal.tenant, &id.action).await?;
-            self.permits(&who.principal, Role::Reviewer, &desk).await?;
-            self.pending_of(&RevisionId { tenant: who.principal.tenant.clone(), ..id.clone() }, Some(&who.principal.account))
+        tries!(
+            async {
+                let desk = self.desk(&who.principal.tenant, &id.action).await?;
+                self.permits(&who.principal, Role::Reviewer, &desk).await?;
+                self.pending_of(
+                    &RevisionId { tenant: who.principal.tenant.clone(), ..id.clone() },
+                    Some(&who.principal.account),
+                )
                 .await
-        }
-        .await)
+            }
+            .await
+        )
     }
 
     /// What waits for reviewers and may be reviewed by `who`: pending ones, and approved ones whose claim was refused since

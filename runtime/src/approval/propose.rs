@@ -99,11 +99,13 @@ impl Approvals {
 
     /// Proposes, and issues a token if it is pending.
     async fn propose_offer(&self, who: &Principal, offer: &Offer) -> Result<Pending, ApprovalError> {
-        tries!(async {
-            let action = self.offer(who, offer).await?;
-            self.pending_of(&action.id(), None).await
-        }
-        .await)
+        tries!(
+            async {
+                let action = self.offer(who, offer).await?;
+                self.pending_of(&action.id(), None).await
+            }
+            .await
+        )
     }
 
     /// Proposes; the action as it then stands.
@@ -136,8 +138,7 @@ impl Approvals {
         let document = &offer.document;
         let policy = self.policies.of(&document.op);
         let policy = policy.ok_or_else(|| ApprovalError::NoPolicy { op: document.op.clone() })?;
-        let matter =
-            super::Matter { id: offer.id.clone(), op: document.op.clone(), target: document.target.clone() };
+        let matter = super::Matter { id: offer.id.clone(), op: document.op.clone(), target: document.target.clone() };
         if !policy.admits(who, Role::Requester, &matter).await {
             return Err(ApprovalError::Forbidden);
         }
@@ -157,9 +158,11 @@ impl Approvals {
         let policy = self.policies.of(&document.op).map(|policy| policy.reference.clone());
         let checks = [
             (is_next, Guard::Current, stale),
-            (policy.as_ref() == Some(&document.policy), Guard::Permission, ApprovalError::OtherPolicy {
-                current: policy.clone().unwrap_or_else(|| document.policy.clone()),
-            }),
+            (
+                policy.as_ref() == Some(&document.policy),
+                Guard::Permission,
+                ApprovalError::OtherPolicy { current: policy.clone().unwrap_or_else(|| document.policy.clone()) },
+            ),
             (desk.now_ms < document.expires_at_ms, Guard::Time, ApprovalError::Expired),
         ];
         if let Some((_, _, error)) = checks.iter().find(|(holds, ..)| !holds) {
@@ -263,16 +266,11 @@ impl Approvals {
     }
 
     /// The view of a stored revision, whose bytes are hashed again.
-    pub(super) async fn view_of(
-        &self,
-        desk: &Desk,
-        number: u32,
-        digest: Digest,
-    ) -> Result<ReviewView, ApprovalError> {
+    pub(super) async fn view_of(&self, desk: &Desk, number: u32, digest: Digest) -> Result<ReviewView, ApprovalError> {
         let action = desk.found()?;
         let revision = self.rows.revision(desk, number).await?;
-        let document = Document::read(&revision.canonical, &digest)
-            .map_err(|detail| ApprovalError::Corrupt { detail })?;
+        let document =
+            Document::read(&revision.canonical, &digest).map_err(|detail| ApprovalError::Corrupt { detail })?;
         Ok(ReviewView::of(&action.id().at(number), digest, &revision.title, &document, &revision.salt))
     }
 }

@@ -177,7 +177,12 @@ where
 type Step = Claimed<'static, Result<(), Refused>>;
 
 /// What a call of ours is claimed as: by the digest, so that no argument and no secret comes into the journal.
-pub(super) fn claim(what: &str, id: &RevisionId, digest: Digest, location: &'static Location<'static>) -> Claim<'static> {
+pub(super) fn claim(
+    what: &str,
+    id: &RevisionId,
+    digest: Digest,
+    location: &'static Location<'static>,
+) -> Claim<'static> {
     let mut arguments = Arguments::new();
     // A text can always be recorded.
     let _ = arguments.push("digest", &digest);

@@ -123,8 +123,7 @@ impl Approvals {
                 let is_safe = may_go_again(action, desk.now_ms, receiver.idempotent_for());
                 if is_safe {
                     let digest = action.digest;
-                    let again =
-                        self.claim_once(worker, id, &digest, Checks::default(), Event::Again).await?;
+                    let again = self.claim_once(worker, id, &digest, Checks::default(), Event::Again).await?;
                     return Ok(Reconciled::Again(self.permit(again)?));
                 }
                 let error = ApprovalError::CannotTell { guard: Guard::Idempotent };
@@ -180,8 +179,7 @@ impl Approvals {
         }
         let wanted = self.policies.of(&action.op).map_or(usize::MAX, |policy| policy.settled_by);
         (asked.enough, asked.happened) = (action.settlements.len() + 1 >= wanted, happened);
-        let checks =
-            Checks::default().check(Guard::Reason, !reason.trim().is_empty(), ApprovalError::ReasonMissing);
+        let checks = Checks::default().check(Guard::Reason, !reason.trim().is_empty(), ApprovalError::ReasonMissing);
         let note = |next: &mut Action| next.settlements.push(Settled { person, happened });
         Ok(self.apply(&desk, asked, checks, note, Vec::new()).await?.state)
     }

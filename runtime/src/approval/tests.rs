@@ -57,9 +57,9 @@ fn name(state: Option<State>) -> String {
 fn model(from: Option<State>, event: Event, by: Role) -> Vec<String> {
     let lines = ALLOWED.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let is = |list: &str, word: &str| list.split(',').any(|item| item == word);
-    let found = lines.filter(|line| line.len() == 5).find(|line| {
-        is(line[1], &name(from)) && line[2] == word(event) && is(line[3], &word(by))
-    });
+    let found = lines
+        .filter(|line| line.len() == 5)
+        .find(|line| is(line[1], &name(from)) && line[2] == word(event) && is(line[3], &word(by)));
     found.map_or(Vec::new(), |line| line[4].split('|').map(str::to_owned).collect())
 }
 
@@ -102,9 +102,10 @@ fn each_guard_alone_refuses_what_it_guards_and_nothing_else() {
         if model(from, event, by).is_empty() {
             continue;
         }
-        let line = GUARDED.lines().map(str::split_whitespace).find_map(|mut line| {
-            (line.next()? == word(event)).then_some(line.next()?)
-        });
+        let line = GUARDED
+            .lines()
+            .map(str::split_whitespace)
+            .find_map(|mut line| (line.next()? == word(event)).then_some(line.next()?));
         let guards = match (event, by) {
             (Event::Lose, Role::Clock) => "lease",
             (Event::Lose, _) => "claim",

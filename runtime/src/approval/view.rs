@@ -156,9 +156,7 @@ fn at<'n>(node: &'n Node, pointer: &str) -> Option<&'n Node> {
         let step = step.replace("~1", "/").replace("~0", "~");
         node = match node {
             Node::Map(entries) => &entries.iter().find(|(key, _)| *key == step)?.1,
-            Node::List(items) => {
-                items.get(step.parse::<usize>().ok().filter(|place| place.to_string() == step)?)?
-            }
+            Node::List(items) => items.get(step.parse::<usize>().ok().filter(|place| place.to_string() == step)?)?,
             Node::Null | Node::Bool(_) | Node::Integer(_) | Node::Text(_) => return None,
         };
     }

@@ -1,6 +1,9 @@
 //! What can be proposed, and how it is shown.
 
-use std::{collections::HashMap, time::{Duration, UNIX_EPOCH}};
+use std::{
+    collections::HashMap,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use durably::approval::{
     ApprovalError, CanonicalFault, Deceit, Delivery, Effect, PolicyRef, Proposal, RevisionId, State,
@@ -49,7 +52,10 @@ fn what_has_no_canonical_form_is_refused_by_name_and_audited() {
         // A type that does not come back as it was would be executed as something else.
         let error = approvals.propose(&ada, proposal(&office, "A", Forgets { secret: 7 })).await.unwrap_err();
         assert!(matches!(&error, ApprovalError::Canonical(_)), "{error}");
-        assert!(matches!(approvals.state(&ada, &RevisionId::new("acme", "A", 1).unwrap()).await, Err(ApprovalError::Forbidden)));
+        assert!(matches!(
+            approvals.state(&ada, &RevisionId::new("acme", "A", 1).unwrap()).await,
+            Err(ApprovalError::Forbidden)
+        ));
     });
 }
 

@@ -112,7 +112,8 @@ fn a_state_that_was_changed_on_disk_is_refused_and_the_audit_says_so() {
 
 async fn check_broken(approvals: &Approvals, pending: &Pending) {
     let (answer, token) = yes(pending);
-    let is_corrupt = |error: ApprovalError| matches!(&error, ApprovalError::Corrupt { detail } if detail.contains("audit"));
+    let is_corrupt =
+        |error: ApprovalError| matches!(&error, ApprovalError::Corrupt { detail } if detail.contains("audit"));
     assert!(is_corrupt(approvals.answer(&session("bob"), answer, token).await.unwrap_err()));
     assert!(is_corrupt(claimed(approvals, pending).await.unwrap_err()));
     assert!(is_corrupt(approvals.state(&who("ada"), &pending.id).await.unwrap_err()));

@@ -1,8 +1,7 @@
 //! Proposals and answers: each answer goes to what it names, and counts once.
 
 use durably::approval::{
-    Answer, ApprovalError, Authenticated, Policies, Policy, PolicyRef, Principal, RevisionId, Role,
-    State,
+    Answer, ApprovalError, Authenticated, Policies, Policy, PolicyRef, Principal, RevisionId, Role, State,
 };
 use tests::on_every_checkpointer;
 
@@ -375,10 +374,7 @@ fn an_approval_is_taken_back_before_it_is_claimed_and_not_after() {
         let office = Office::new();
         let approvals = office.open(&world);
         let pending = approved(&approvals, office.payment(1, 7)).await;
-        assert!(matches!(
-            approvals.revoke(&session("payer"), &pending.id, "no").await,
-            Err(ApprovalError::Forbidden)
-        ));
+        assert!(matches!(approvals.revoke(&session("payer"), &pending.id, "no").await, Err(ApprovalError::Forbidden)));
         assert_eq!(approvals.revoke(&session("olga"), &pending.id, "on hold").await.unwrap(), State::Revoked);
         assert!(matches!(claimed(&approvals, &pending).await, Err(ApprovalError::NotAllowed { .. })));
         let other = approved(&approvals, office.payment_of("B", 1, 7)).await;

@@ -1,6 +1,10 @@
 //! Effects and what is not known of them.
 
-use std::{collections::BTreeMap, sync::{Arc, Mutex}, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use durably::approval::{
     ApprovalError, ContentRef, Effect, IdempotencyKey, Lookup, NotDone, Policies, Policy, Receiver, Reconciled,
@@ -210,9 +214,7 @@ fn a28_an_idempotent_receiver_is_sent_the_same_key_again_and_pays_once() {
         let again = approvals.reconcile::<Payment, _>(&worker("rico"), &pending.id, &bank).await.unwrap();
         let Reconciled::Again(permit) = again else { panic!("{again:?}") };
         let (key, its) = (permit.key().clone(), bank.clone());
-        let done = permit.execute(async move |payment, key| {
-            Effect::Applied { receipt: its.pay(payment.cents, &key) }
-        });
+        let done = permit.execute(async move |payment, key| Effect::Applied { receipt: its.pay(payment.cents, &key) });
         assert_eq!(done.await.unwrap().key, key);
         assert_eq!((office.ledger.count("paid 7"), state(&approvals, &pending.id).await), (1, State::Completed));
         assert_eq!(audit(&approvals, &pending).await.last().unwrap().fence(), 2);

@@ -29,7 +29,8 @@ use durably::{
     Clock, Runtime,
     approval::{
         Answer, AnswerToken, ApprovalError, Approvals, Authenticated, Decision, Delivery, Digest, Effect, Matter,
-        Pending, Permissions, Permit, Policies, Policy, PolicyRef, Principal, Proposal, RevisionId, Role, State, Worker,
+        Pending, Permissions, Permit, Policies, Policy, PolicyRef, Principal, Proposal, RevisionId, Role, State,
+        Worker,
     },
     checkpoint::BoxFuture,
 };

@@ -10,9 +10,7 @@ use durably::{
 };
 use tests::{Chance, on_every_checkpointer, size};
 
-use super::{
-    HOUR, Office, Payment, approved, claimed, effects::Bank, no, session, state, who, worker, yes,
-};
+use super::{HOUR, Office, Payment, approved, claimed, effects::Bank, no, session, state, who, worker, yes};
 
 fn process(office: &Office, store: Arc<dyn Checkpointer>) -> Approvals {
     let runtime = Runtime::builder().clock(office.clock.clone()).shared_checkpointer(store);
@@ -135,8 +133,7 @@ fn of_many_who_race_one_wins() {
                 let pauses = chance.below(4);
                 workers.push(tokio::spawn(async move {
                     tests::pends(pauses).await;
-                    let permit =
-                        approvals.claim::<Payment>(&worker(account), &pending.id, &pending.digest).await?;
+                    let permit = approvals.claim::<Payment>(&worker(account), &pending.id, &pending.digest).await?;
                     permit.execute(office.pays()).await.unwrap();
                     Ok::<_, ApprovalError>(())
                 }));

@@ -97,7 +97,10 @@ impl fmt::Display for CanonicalError {
             }
             CanonicalFault::KeyNotText => f.write_str("a map's key is no text"),
             CanonicalFault::FieldSkipped { name } => {
-                write!(f, "field {name:?} is left out; every field has to be there, so remove its `skip_serializing_if`")
+                write!(
+                    f,
+                    "field {name:?} is left out; every field has to be there, so remove its `skip_serializing_if`"
+                )
             }
             CanonicalFault::NestedNothing => f.write_str("`Some` of nothing would come back as `None`"),
             CanonicalFault::NotCanonical { at } => write!(f, "byte {at}: not the canonical text of this value"),

@@ -49,7 +49,9 @@ fn what_is_ambiguous_is_refused_by_name() {
     for lone in [r#""\ud800""#, r#""\udc00""#, r#""\ud800\u0041""#, r#""\ud83d\ud83d""#, r#"{"\ude00":1}"#] {
         assert!(matches!(refused(lone), CanonicalFault::LoneSurrogate { .. }), "{lone}");
     }
-    for no_json in ["", "nul", "[1,]", "{\"a\"}", "01", "-", "\"\n\"", "\"", "[", "1 1", "{a:1}", "NaN", "'a'", "\"\\x\""] {
+    for no_json in
+        ["", "nul", "[1,]", "{\"a\"}", "01", "-", "\"\n\"", "\"", "[", "1 1", "{a:1}", "NaN", "'a'", "\"\\x\""]
+    {
         assert!(matches!(refused(no_json), CanonicalFault::Syntax { .. }), "{no_json}");
     }
     assert!(matches!(Json::parse(b"\"\xff\"").unwrap_err().fault, CanonicalFault::Syntax { wanted: "UTF-8", .. }));
@@ -133,7 +135,10 @@ fn a_type_that_leaves_something_out_or_doubles_it_is_refused() {
     assert_eq!(fault(Json::of(&u64::MAX)), CanonicalFault::IntegerRange);
     assert_eq!(fault(Json::of(&i64::MIN)), CanonicalFault::IntegerRange);
     assert_eq!(fault(Json::of(&u128::MAX)), CanonicalFault::IntegerRange);
-    assert!(matches!(fault(Json::of(&std::path::Path::new("x")).and_then(|json| json.to::<u8>().map(|_| json))), CanonicalFault::Unfit { .. }));
+    assert!(matches!(
+        fault(Json::of(&std::path::Path::new("x")).and_then(|json| json.to::<u8>().map(|_| json))),
+        CanonicalFault::Unfit { .. }
+    ));
 }
 
 /// splitmix64
@@ -150,8 +155,22 @@ impl Chance {
     }
 
     fn text(&mut self) -> String {
-        const POOL: &[char] =
-            &['a', 'b', '"', '\\', '\0', '\n', '\u{7f}', 'ö', '\u{202e}', '\u{e000}', '\u{ffff}', '😀', '\u{10ffff}', '/'];
+        const POOL: &[char] = &[
+            'a',
+            'b',
+            '"',
+            '\\',
+            '\0',
+            '\n',
+            '\u{7f}',
+            'ö',
+            '\u{202e}',
+            '\u{e000}',
+            '\u{ffff}',
+            '😀',
+            '\u{10ffff}',
+            '/',
+        ];
         (0..self.below(6)).map(|_| POOL[self.below(POOL.len())]).collect()
     }
 
