@@ -387,7 +387,7 @@ impl Thread {
         let checkpointer = self.runtime.checkpointer();
         // First, so that it tells of a prune that comes in between.
         let records = storage::load_records(checkpointer, &self.id, at.run, (0, at.seq.0)).await;
-        if storage::oldest(checkpointer, &self.id).await?.run > at.run {
+        if at.run.0 > 0 && storage::oldest(checkpointer, &self.id).await?.run > at.run {
             return Err(RunError::Pruned { thread: self.id.clone(), checkpoint: at });
         }
         let records = records?;
