@@ -17,7 +17,8 @@ use std::{
 };
 
 use durably::{
-    CheckpointId, CheckpointKind, CheckpointWhat, Outcome, RunError, Runtime, Status, Thread, entrypoint, interrupt, task,
+    CheckpointId, CheckpointKind, CheckpointWhat, Outcome, RunError, Runtime, Status, Thread, entrypoint, interrupt,
+    task,
 };
 use futures::future::join_all;
 use tests::{Ledger, in_every_mode, on_every_checkpointer};

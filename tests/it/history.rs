@@ -15,7 +15,8 @@ use std::sync::{
 };
 
 use durably::{
-    CheckpointError, CheckpointId, CheckpointKind, CheckpointWhat, Outcome, RunError, Runtime, Status, Thread, ThreadId,
+    CheckpointError, CheckpointId, CheckpointKind, CheckpointWhat, Outcome, RunError, Runtime, Status, Thread,
+    ThreadId,
     checkpoint::{
         BoxFuture, Checkpointer, Commit, Key, Lease, MemoryCheckpointer, Rows, ThreadPage, ThreadQuery, Ticket,
     },
@@ -97,17 +98,20 @@ fn history_is_newest_first_and_each_checkpoint_shows_what_was_saved_by_then() {
             let value = state.saved().unwrap().map_or("-".to_owned(), |value| value.json());
             saved.push(format!("{} {:?} {} {value}", at.id, at.what.kind(), state.status));
         }
-        assert_eq!(saved, [
-            "2.5 Ended completed 32",
-            "2.4 Outcome running 11",
-            "2.3 Resumed running 11",
-            "2.2 Ended failed 11",
-            "2.1 Outcome running 11",
-            "2.0 Started running 11",
-            "1.2 Ended completed 11",
-            "1.1 Outcome running -",
-            "1.0 Started running -",
-        ]);
+        assert_eq!(
+            saved,
+            [
+                "2.5 Ended completed 32",
+                "2.4 Outcome running 11",
+                "2.3 Resumed running 11",
+                "2.2 Ended failed 11",
+                "2.1 Outcome running 11",
+                "2.0 Started running 11",
+                "1.2 Ended completed 11",
+                "1.1 Outcome running -",
+                "1.0 Started running -",
+            ]
+        );
     });
 }
 
@@ -152,7 +156,8 @@ fn a_state_in_the_past_has_the_questions_that_were_open_then() {
         thread.answer("sure?", true).await.unwrap();
         assert_eq!(thread.resume(ask).await.unwrap(), Outcome::Completed(true));
         let kinds: Vec<_> = thread.history().await.unwrap().iter().map(|at| at.what.kind()).collect();
-        let expected = [CheckpointKind::Ended, CheckpointKind::Answer, CheckpointKind::Question, CheckpointKind::Started];
+        let expected =
+            [CheckpointKind::Ended, CheckpointKind::Answer, CheckpointKind::Question, CheckpointKind::Started];
         assert_eq!(kinds, expected);
         let then = thread.state_at(id("1.1")).await.unwrap();
         assert_eq!(then.status, Status::Interrupted);
@@ -182,7 +187,10 @@ fn a_history_is_filtered_limited_and_paged() {
         assert_eq!(shown(thread.history().tag("odd", "true")).await, ["4.1", "4.0", "2.1", "2.0"]);
         assert_eq!(shown(thread.history().tag("odd", "true").tag("n", "1")).await, ["2.1", "2.0"]);
         assert_eq!(shown(thread.history().tag("odd", "maybe")).await, [""; 0]);
-        assert_eq!(shown(thread.history().kind(CheckpointKind::Ended).before(id("4.0")).limit(2)).await, ["3.1", "2.1"]);
+        assert_eq!(
+            shown(thread.history().kind(CheckpointKind::Ended).before(id("4.0")).limit(2)).await,
+            ["3.1", "2.1"]
+        );
         assert_eq!(shown(thread.history().entrypoint("count").limit(1)).await, ["4.1"]);
         assert_eq!(shown(thread.history().entrypoint("other")).await, [""; 0]);
         assert_eq!(shown(thread.history().status(Status::Completed)).await.len(), 8);
