@@ -31,7 +31,9 @@ pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stag
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
 pub use record::CallKind;
-pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Unread, Wait, Waited};
+pub(crate) use record::{
+    Attempt, CallInfo, End, Ended, Origin, Outcome, Record, Resume, Start, Unread, Update, Wait, Waited,
+};
 use table::Table;
 pub(crate) use text::Names;
 

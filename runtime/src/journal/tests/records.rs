@@ -56,10 +56,14 @@ fn recorded(dice: &mut Dice) -> Recorded {
     Recorded::Failure(Failure { typed, kind, chain: (0..dice.below(3)).map(|_| text(dice)).collect() })
 }
 
+fn origin(dice: &mut Dice) -> Origin {
+    Origin { thread: dice.one_in(2).then(|| text(dice)), run: RunNo(3), seq: Seq(4) }
+}
+
 /// A record of any kind.
 fn record(dice: &mut Dice) -> Record {
     let at_ms = dice.next();
-    match dice.below(7) {
+    match dice.below(8) {
         0 => Record::Start(Start {
             entrypoint: text(dice),
             version: 1,
@@ -67,6 +71,18 @@ fn record(dice: &mut Dice) -> Record {
             digest: [7; 32],
             previous: dice.one_in(2).then(|| (RunNo(dice.clone().next().to_be_bytes()[0].into()), Seq(3))),
             at_ms,
+            tags: [(text(dice), text(dice))].into(),
+            forked: dice.one_in(2).then(|| origin(dice)),
+        }),
+        7 => Record::Update(Update {
+            entrypoint: text(dice),
+            version: 2,
+            value: payload(dice),
+            output: dice.one_in(2).then(|| payload(dice)),
+            input: dice.one_in(2).then(|| (payload(dice), [9; 32])),
+            taken: dice.one_in(2).then(|| origin(dice)),
+            at_ms,
+            tags: [].into(),
         }),
         1 => Record::Outcome(Outcome {
             call: info(dice),
@@ -210,6 +226,8 @@ fn a_second_start_is_no_journal() {
         digest: [0; 32],
         previous: None,
         at_ms: 0,
+        tags: [].into(),
+        forked: None,
     };
     assert_eq!(Journal::load(vec![(Seq(1), Record::Start(start))], 2).unwrap_err().seq, Seq(1));
 }
