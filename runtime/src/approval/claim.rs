@@ -8,9 +8,8 @@ use super::{
     AnswerToken, ApprovalError, Approvals, Digest, Event, Guard, Permit, PolicyRef, Principal, RevisionId, Role,
     desk::{Actor, Checks, Move, tries},
     proposal::Document,
-    rows::{Action, Claim, Desk},
+    rows::{Action, Caller, Claim, Desk},
 };
-use crate::id::CallId;
 
 /// Who executes, and how long it may take.
 #[derive(Clone, Debug)]
@@ -19,7 +18,7 @@ pub struct Worker {
     pub(super) principal: Principal,
     pub(super) lease: Duration,
     /// The call of a run that it executes in.
-    pub(super) call: Option<(String, CallId)>,
+    pub(super) call: Option<Caller>,
 }
 
 impl Worker {

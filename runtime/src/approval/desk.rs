@@ -243,10 +243,10 @@ impl Approvals {
 
     /// Has the run that waits for an action look at it again. It would do so when it is resumed, too.
     pub(super) async fn tell(&self, action: &Action) {
-        let (Some(runtime), Some((thread, call))) = (&self.runtime, &action.waits) else { return };
-        if let Ok(thread) = runtime.thread(thread) {
+        let (Some(runtime), Some(waits)) = (&self.runtime, &action.waits) else { return };
+        if let Ok(thread) = runtime.thread(&waits.thread) {
             // Where the run asks nothing now, it needs no answer either.
-            let _ = thread.answer(Which::Id(*call), ()).await;
+            let _ = thread.answer(Which::Id(waits.call), ()).await;
         }
     }
 

@@ -10,10 +10,10 @@ use super::{
     desk::{Actor, Checks, Move, entry, tries},
     permit::Held,
     proposal::Document,
-    rows::{Action, Claim, Desk, Rows},
+    rows::{Action, Caller, Claim, Desk, Rows},
     view::scrubbed,
 };
-use crate::{ValueError, id::CallId, value::Payload};
+use crate::{ValueError, value::Payload};
 
 /// What an executor reports.
 pub(super) enum Report {
@@ -102,7 +102,7 @@ impl Approvals {
         &self,
         id: &RevisionId,
         token: &AnswerToken,
-        waits: Option<&(String, CallId)>,
+        waits: Option<&Caller>,
     ) -> Result<Document, ApprovalError> {
         tries!(self.start_once(id, token, waits).await)
     }
@@ -111,7 +111,7 @@ impl Approvals {
         &self,
         id: &RevisionId,
         token: &AnswerToken,
-        waits: Option<&(String, CallId)>,
+        waits: Option<&Caller>,
     ) -> Result<Document, ApprovalError> {
         let desk = self.desk(&id.tenant, &id.action).await?;
         let action = desk.found()?;

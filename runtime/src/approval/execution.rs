@@ -10,13 +10,12 @@ use super::{
     desk::{Actor, Checks, Move, entry, tries},
     execute::{Report, receipt_of},
     permit::Held,
-    request::{Waiting, claim, is_claimed_by, record, stops},
-    rows::{Action, Claim},
+    request::{Waiting, caller, claim, is_claimed_by, record, stops},
+    rows::{Action, Caller, Claim},
 };
 use crate::{
     call::Claimed,
     checkpoint::BoxFuture,
-    id::CallId,
     interrupt::read,
     journal::Slot,
     scope::{Ambient, Run, Within, within},
@@ -42,8 +41,8 @@ struct Uncertain<'a> {
 struct Execution<A> {
     permit: Permit<A>,
     /// The call that has claimed the action, and the one that executes it.
-    claimed: (String, CallId),
-    executes: (String, CallId),
+    claimed: Caller,
+    executes: Caller,
 }
 
 impl<A> Permit<A> {
@@ -62,9 +61,8 @@ impl<A> Permit<A> {
         let claim = claim("execute", &self.id, self.digest, Location::caller());
         let key = self.key.clone();
         let ran = Claimed::new(&ambient, claim, read::<Ran<T>>, |run, slot| {
-            let Held::Call(thread, call) = &self.held else { return None };
-            let claimed = (thread.clone(), *call);
-            let executes = (run.thread.as_str().to_owned(), run.call_id(slot)?);
+            let Held::Call(claimed) = &self.held else { return None };
+            let (claimed, executes) = (claimed.clone(), caller(run, run.call_id(slot)?));
             let (run, execution) = (run.clone(), Execution { permit: self, claimed, executes });
             Some(Box::pin(async move {
                 let attempt = run.begin_attempt(slot).await;

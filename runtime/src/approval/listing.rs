@@ -116,7 +116,7 @@ impl Approvals {
             approved_by: approvers.map(|vote| vote.who.clone()).collect(),
             reason: action.reason.clone(),
             attention: action.attention.clone(),
-            thread: action.waits.as_ref().map(|(thread, _)| thread.clone()),
+            thread: action.waits.as_ref().map(|waits| waits.thread.clone()),
         })
     }
 

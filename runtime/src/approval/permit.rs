@@ -4,9 +4,9 @@ use std::{fmt, sync::Arc};
 
 use super::{
     AnswerToken, ApprovalError, Approvals, ContentRef, Digest, IdempotencyKey, RevisionId, claim::Claimed,
-    proposal::Document,
+    proposal::Document, rows::Caller,
 };
-use crate::{checkpoint::BoxFuture, id::CallId};
+use crate::checkpoint::BoxFuture;
 
 /// The right to execute one revision, once. It cannot be copied or written down; dropped, it is gone, and the action
 /// becomes uncertain when its lease ends.
@@ -34,7 +34,7 @@ pub(super) enum Held {
     /// A claim of this process.
     Claim(AnswerToken),
     /// A claim that a call of a run made; whichever process drives the run executes it.
-    Call(String, CallId),
+    Call(Caller),
 }
 
 impl<A> Permit<A> {

@@ -8,9 +8,8 @@ use super::{
     desk::{Actor, Move, entry, tries},
     machine::{self, Facts},
     proposal::Document,
-    rows::{Action, Desk, Revision, Rows, Token},
+    rows::{Action, Caller, Desk, Revision, Rows, Token},
 };
-use crate::id::CallId;
 
 /// The most tokens that an action keeps; the oldest that is not spent goes first.
 const TOKENS: usize = 256;
@@ -41,7 +40,7 @@ pub(super) struct Offer {
     pub(super) digest: Digest,
     pub(super) title: String,
     /// The call of a run that waits for it.
-    pub(super) waits: Option<(String, CallId)>,
+    pub(super) waits: Option<Caller>,
 }
 
 impl Offer {

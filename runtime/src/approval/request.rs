@@ -9,7 +9,7 @@ use super::{
     desk::{Actor, Checks, Move, entry, tries},
     permit::Held,
     propose::Offer,
-    rows::Action,
+    rows::{Action, Caller},
 };
 use crate::{
     CheckpointError, RunError,
@@ -247,7 +247,7 @@ struct Grant {
     worker: Worker,
     offer: Offer,
     /// The call that waits.
-    call: (String, CallId),
+    call: Caller,
 }
 
 /// What becomes of a request, by how its action stands.
@@ -269,12 +269,9 @@ impl Grant {
         offer: Offer,
     ) -> Option<(Step, Held)> {
         let claim = claim("approval of", &offer.id, offer.digest, location);
-        let thread = ambient.run.thread.as_str().to_owned();
         let approvals = approvals.clone();
-        let mut held = None;
-        let place = &mut held;
         let step = Claimed::new(ambient, claim, read, |run, slot| {
-            let call = (thread.clone(), run.call_id(slot)?);
+            let call = caller(run, run.call_id(slot)?);
             let grant = Self { approvals, worker: Worker { call: Some(call.clone()), ..worker }, offer, call };
             let run = run.clone();
             Some(Box::pin(async move {
@@ -285,8 +282,8 @@ impl Grant {
                 }
             }))
         })?;
-        place.replace(Held::Call(thread, step.id()?));
-        Some((step, held?))
+        let held = Held::Call(caller(&ambient.run, step.id()?));
+        Some((step, held))
     }
 
     async fn outcome(&self, run: &Arc<Run>, slot: Slot) -> Result<Result<(), Refused>, ApprovalError> {
@@ -344,7 +341,7 @@ impl Grant {
         }
         Ok(match action.state {
             State::Pending => {
-                if action.waits.as_ref().is_none_or(|(thread, _)| *thread == self.call.0)
+                if action.waits.as_ref().is_none_or(|waits| waits.thread == self.call.thread)
                     && action.waits.as_ref() != Some(&self.call)
                 {
                     self.say_who_waits(&desk, action).await?;
@@ -375,7 +372,12 @@ impl Grant {
     }
 }
 
-pub(super) fn is_claimed_by(action: &Action, call: &(String, CallId)) -> bool {
+/// A call of this run.
+pub(super) fn caller(run: &Run, call: CallId) -> Caller {
+    Caller { thread: run.thread.as_str().to_owned(), run: run.no, call }
+}
+
+pub(super) fn is_claimed_by(action: &Action, call: &Caller) -> bool {
     action.claim.as_ref().is_some_and(|claim| claim.call.as_ref() == Some(call))
 }
 

@@ -18,7 +18,7 @@ use super::{Account, ActionId, ApprovalError, AuditEntry, Digest, PolicyRef, Pri
 use crate::{
     CheckpointError, ThreadId,
     checkpoint::{Change, Checkpointer, Commit, Expect, Key, Listing, rows},
-    id::CallId,
+    id::{CallId, RunNo},
 };
 
 pub(super) const ACTION: Key = Key::Aside { space: 0x40, id: 0, chunk: 0 };
@@ -55,7 +55,7 @@ pub(super) struct Action {
     pub(super) since_ms: u64,
     pub(super) requester: Principal,
     /// The run that waits for it.
-    pub(super) waits: Option<(String, CallId)>,
+    pub(super) waits: Option<Caller>,
     pub(super) tokens: Vec<Token>,
     pub(super) votes: Vec<Vote>,
     /// Grows with each claim.
@@ -112,11 +112,19 @@ pub(super) struct Claim {
     pub(super) hash: Digest,
     pub(super) worker: Principal,
     /// The call of a run that it was claimed in.
-    pub(super) call: Option<(String, CallId)>,
+    pub(super) call: Option<Caller>,
     pub(super) lease_ms: u64,
     pub(super) until_ms: u64,
     /// Whether the effect may have been begun.
     pub(super) begun: bool,
+}
+
+/// A call of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Caller {
+    pub(super) thread: String,
+    pub(super) run: RunNo,
+    pub(super) call: CallId,
 }
 
 /// What lists show of an action.
