@@ -119,6 +119,7 @@ impl<A> Permit<A> {
     /// In a run (a permit of [`request`](super::request)) this is a recorded step, claimed where it is called: replay gives
     /// what it gave. After a crash in the middle the run waits, with an open question, until the action is settled by
     /// [`Approvals::reconcile`] or [`Approvals::settle`]; nothing is sent again by itself.
+    #[track_caller]
     pub fn execute<'a, T, F, Fut>(self, effect: F) -> BoxFuture<'a, Result<Done<T>, NotDone>>
     where
         A: serde::de::DeserializeOwned + Send + Sync + 'a,

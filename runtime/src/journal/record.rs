@@ -111,13 +111,22 @@ impl CallKind {
             Self::Now => 4,
             Self::Random => 5,
             Self::Patch => 6,
+            Self::Approval => 20,
         }
     }
 
     pub(super) fn of_code(code: u8) -> Option<Self> {
-        [Self::Task, Self::Entrypoint, Self::Interrupt, Self::Timer, Self::Now, Self::Random, Self::Patch]
-            .into_iter()
-            .find(|kind| kind.code() == code)
+        let all = [
+            Self::Task,
+            Self::Entrypoint,
+            Self::Interrupt,
+            Self::Timer,
+            Self::Now,
+            Self::Random,
+            Self::Patch,
+            Self::Approval,
+        ];
+        all.into_iter().find(|kind| kind.code() == code)
     }
 
     /// The word for people.

@@ -26,8 +26,9 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// The largest integer that every JSON reader takes for what it is: 2^53 − 1.
 pub const MAX_INTEGER: i64 = (1 << 53) - 1;
 
-/// One value of a document.
+/// One value of a document. It has no `Debug` outside of tests: it may be a secret.
 #[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
 pub(crate) enum Node {
     Null,
     Bool(bool),
