@@ -139,16 +139,75 @@ fn a_run_waits_for_its_approval_and_executes_it_once_in_another_process() {
     });
 }
 
+#[derive(Debug, Default)]
+struct Gate(tokio::sync::Notify);
+
+#[task]
+async fn waits_at_a_gate() {
+    resource::<Arc<Gate>>().0.notified().await;
+}
+
+#[entrypoint]
+async fn pays_beside_a_gate(cents: u64) -> bool {
+    let until = durably::now().await + HOUR;
+    let id = RevisionId::new(super::TENANT, "A42", 1).unwrap();
+    let payment = Payment { cents, to: "DE02".to_owned() };
+    let proposal = Proposal::new(id, "pay", "production", payment, PolicyRef::new("payments", 1), until)
+        .requested_by("run:pays".try_into().unwrap());
+    let paid = async {
+        let bank = resource::<Bank>();
+        let permit = approval::request(proposal).await.unwrap();
+        let paid = permit.execute(async move |payment: Arc<Payment>, key| Effect::Applied {
+            receipt: bank.pay(payment.cents, &key),
+        });
+        paid.await.is_ok()
+    };
+    futures::join!(paid, waits_at_a_gate()).0
+}
+
 #[test]
 fn a_run_that_is_driven_goes_on_by_itself_when_it_is_decided() {
+    in_every_mode(async |world| {
+        let desk = Desk::new();
+        let gate = Arc::new(Gate::default());
+        let (runtime, approvals) = desk.on(world.open(|builder| desk.build(builder).resource(gate.clone())));
+        let started = runtime.thread("t").unwrap().invoke(pays_beside_a_gate(7)).start();
+        while approvals.pending(&who("bob")).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        // The note of who waits comes after the proposal.
+        let id = RevisionId::new(super::TENANT, "A42", 1).unwrap();
+        while approvals.look(&who("bob"), &id).await.unwrap().thread.is_none() {
+            tokio::task::yield_now().await;
+        }
+        decides(&approvals, true).await;
+        // The gate is closed yet, so that the run has never paused.
+        while desk.office.ledger.count("paid 7") == 0 {
+            tokio::task::yield_now().await;
+        }
+        gate.0.notify_one();
+        assert_eq!(started.await.unwrap(), Outcome::Completed(true));
+    });
+}
+
+/// Another run that asks for the same revision gets no second permit, not on the same thread either.
+#[test]
+fn a_revision_gives_its_permit_to_one_run() {
     on_every_checkpointer(async |world| {
         let desk = Desk::new();
         let (runtime, approvals) = desk.open(&world);
-        let thread = runtime.thread("t").unwrap();
-        let paused = thread.invoke(pays(7)).await.unwrap();
-        assert_eq!(paused.questions().len(), 1);
+        let [one, two] = ["one", "two"].map(|name| runtime.thread(name).unwrap());
+        for thread in [&one, &two] {
+            assert_eq!(thread.invoke(pays(7)).await.unwrap().questions().len(), 1);
+        }
         decides(&approvals, true).await;
-        assert_eq!(thread.resume(pays).await.unwrap(), Outcome::Completed("receipt for 7".to_owned()));
+        let receipt = Outcome::Completed("receipt for 7".to_owned());
+        assert_eq!(one.resume(pays).await.unwrap(), receipt);
+        let error = two.resume(pays).await.unwrap_err();
+        assert!(error.to_string().contains("somebody else has claimed it"), "{error}");
+        let error = one.invoke(pays(7)).await.unwrap_err();
+        assert!(error.to_string().contains("somebody else has claimed it"), "{error}");
+        assert_eq!(desk.office.ledger.count("paid 7"), 1);
     });
 }
 
