@@ -34,7 +34,7 @@ enum Ran<T> {
 struct Uncertain<'a> {
     id: &'a RevisionId,
     digest: Digest,
-    uncertain: &'a str,
+    why: &'a str,
 }
 
 /// An execution in a run.
@@ -126,7 +126,7 @@ impl<A: DeserializeOwned + Send + Sync> Execution<A> {
                 State::Executing => "somebody else executes it",
                 _ => action.reason.as_str(),
             };
-            let shown = Uncertain { id, digest: self.permit.digest, uncertain };
+            let shown = Uncertain { id, digest: self.permit.digest, why: uncertain };
             let why = "it is not settled yet; settle it by `Approvals::reconcile` or `Approvals::settle`";
             wait.until_told(&shown, why).await?;
         }

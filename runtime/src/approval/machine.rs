@@ -197,6 +197,7 @@ impl Event {
     ];
 
     /// What has to hold for it.
+    #[expect(clippy::match_same_arms, reason = "a line for each event")]
     fn guards(self, by: Role) -> &'static [Guard] {
         match (self, by) {
             (Self::Propose, _) => &[Guard::Permission, Guard::Current, Guard::Digest, Guard::Time],
@@ -224,6 +225,7 @@ impl Role {
 }
 
 /// One move. `from` is `None` for a revision that is not there yet.
+#[expect(clippy::match_same_arms, reason = "a line for each move of the document's table")]
 pub(crate) fn step(from: Option<State>, event: Event, by: Role, facts: Facts) -> Result<State, Refusal> {
     let ending = if facts.happened { State::Completed } else { State::Failed };
     let to = match (from, event, by) {

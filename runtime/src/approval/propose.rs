@@ -65,8 +65,8 @@ impl Approvals {
     /// [`DigestMismatch`](ApprovalError::DigestMismatch) if the revision is there with other content;
     /// [`Stale`](ApprovalError::Stale) if it is not the next one; [`NoPolicy`](ApprovalError::NoPolicy),
     /// [`OtherPolicy`](ApprovalError::OtherPolicy), [`Forbidden`](ApprovalError::Forbidden),
-    /// [`Expired`](ApprovalError::Expired); [`NotAllowed`](ApprovalError::NotAllowed) while the one before is executing,
-    /// or after it was executed.
+    /// [`Expired`](ApprovalError::Expired); [`NotAllowed`](ApprovalError::NotAllowed) if the one before is executing or
+    /// uncertain, or was executed or revoked: then it takes another action.
     pub async fn propose<A: Serialize + DeserializeOwned>(
         &self,
         who: &Principal,
@@ -246,13 +246,13 @@ impl Approvals {
                 next.tokens.remove(oldest);
             }
             next.tokens.push(Token { hash: fresh.hash(), holder: holder.cloned(), spent: None });
-            self.rows.save(&desk, next, vec![self.issued(&desk, action, holder)], Vec::new()).await?;
+            self.rows.save(&desk, next, vec![Self::issued(&desk, action, holder)], Vec::new()).await?;
             token = Some(fresh);
         }
         Ok(Pending { id: id.clone(), digest: action.digest, state: action.state, view, token })
     }
 
-    fn issued(&self, desk: &Desk, action: &Action, holder: Option<&super::Account>) -> super::AuditEntry {
+    fn issued(desk: &Desk, action: &Action, holder: Option<&super::Account>) -> super::AuditEntry {
         let who = Principal {
             tenant: action.tenant.clone(),
             account: holder.cloned().unwrap_or_else(|| action.requester.account.clone()),

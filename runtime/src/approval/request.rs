@@ -126,6 +126,10 @@ pub struct Asked {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # Errors
+///
+/// [`Refused`] says why there is no permit.
+///
 /// # Panics
 ///
 /// When called outside of a run, and in a runtime without [`Policies`] as a resource.

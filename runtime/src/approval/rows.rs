@@ -37,6 +37,7 @@ pub(super) mod class {
 
 /// An action as it stands, under its current revision.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "an action's name is its action")]
 pub(super) struct Action {
     /// Grows with each step.
     pub(super) step: u64,

@@ -50,6 +50,7 @@ pub trait Receiver: Send + Sync {
 /// What came of asking.
 #[derive(Debug)]
 #[must_use = "it may have to be sent again"]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Reconciled<A> {
     /// It is settled.
     Settled(State),

@@ -122,43 +122,43 @@ impl<'b> Writer<'b> {
         Ok(string.to_owned())
     }
 
-    fn items(self) -> Result<Items<'b>, CanonicalError> {
-        Ok(Items { writer: self.deeper()?, items: Vec::new(), variant: None })
+    fn items(self) -> Result<ListWriter<'b>, CanonicalError> {
+        Ok(ListWriter { writer: self.deeper()?, items: Vec::new(), variant: None })
     }
 
-    fn entries(self) -> Result<Entries<'b>, CanonicalError> {
-        Ok(Entries { writer: self.deeper()?, entries: Vec::new(), key: None, variant: None })
+    fn entries(self) -> Result<MapWriter<'b>, CanonicalError> {
+        Ok(MapWriter { writer: self.deeper()?, entries: Vec::new(), key: None, variant: None })
     }
 }
 
 /// A list that is being written.
-struct Items<'b> {
+struct ListWriter<'b> {
     writer: Writer<'b>,
     items: Vec<Node>,
     variant: Option<&'static str>,
 }
 
 /// A map that is being written.
-struct Entries<'b> {
+struct MapWriter<'b> {
     writer: Writer<'b>,
     entries: Vec<(String, Node)>,
     key: Option<String>,
     variant: Option<&'static str>,
 }
 
-impl Items<'_> {
+impl ListWriter<'_> {
     fn add<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), CanonicalError> {
         let item = value.serialize(self.writer);
         self.items.push(item.map_err(|error| error.within(format_args!("[{}]", self.items.len())))?);
         Ok(())
     }
 
-    fn close(self) -> Written {
-        Ok(in_variant(self.variant, Node::List(self.items)))
+    fn close(self) -> Node {
+        in_variant(self.variant, Node::List(self.items))
     }
 }
 
-impl Entries<'_> {
+impl MapWriter<'_> {
     fn add<T: Serialize + ?Sized>(&mut self, key: String, value: &T) -> Result<(), CanonicalError> {
         let value = value.serialize(self.writer).map_err(|error| error.within(format_args!(".{key}")))?;
         self.entries.push((key, value));
@@ -180,13 +180,13 @@ fn in_variant(variant: Option<&'static str>, node: Node) -> Node {
 impl<'b> ser::Serializer for Writer<'b> {
     type Ok = Node;
     type Error = CanonicalError;
-    type SerializeSeq = Items<'b>;
-    type SerializeTuple = Items<'b>;
-    type SerializeTupleStruct = Items<'b>;
-    type SerializeTupleVariant = Items<'b>;
-    type SerializeMap = Entries<'b>;
-    type SerializeStruct = Entries<'b>;
-    type SerializeStructVariant = Entries<'b>;
+    type SerializeSeq = ListWriter<'b>;
+    type SerializeTuple = ListWriter<'b>;
+    type SerializeTupleStruct = ListWriter<'b>;
+    type SerializeTupleVariant = ListWriter<'b>;
+    type SerializeMap = MapWriter<'b>;
+    type SerializeStruct = MapWriter<'b>;
+    type SerializeStructVariant = MapWriter<'b>;
 
     fn serialize_bool(self, value: bool) -> Written {
         self.spend(4)?;
@@ -293,15 +293,15 @@ impl<'b> ser::Serializer for Writer<'b> {
         map.close()
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Items<'b>, CanonicalError> {
+    fn serialize_seq(self, _: Option<usize>) -> Result<ListWriter<'b>, CanonicalError> {
         self.items()
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Items<'b>, CanonicalError> {
+    fn serialize_tuple(self, _: usize) -> Result<ListWriter<'b>, CanonicalError> {
         self.items()
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Items<'b>, CanonicalError> {
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<ListWriter<'b>, CanonicalError> {
         self.items()
     }
 
@@ -311,15 +311,15 @@ impl<'b> ser::Serializer for Writer<'b> {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Items<'b>, CanonicalError> {
-        Ok(Items { variant: Some(variant), ..self.deeper()?.items()? })
+    ) -> Result<ListWriter<'b>, CanonicalError> {
+        Ok(ListWriter { variant: Some(variant), ..self.deeper()?.items()? })
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Entries<'b>, CanonicalError> {
+    fn serialize_map(self, _: Option<usize>) -> Result<MapWriter<'b>, CanonicalError> {
         self.entries()
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Entries<'b>, CanonicalError> {
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<MapWriter<'b>, CanonicalError> {
         self.entries()
     }
 
@@ -329,12 +329,12 @@ impl<'b> ser::Serializer for Writer<'b> {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Entries<'b>, CanonicalError> {
-        Ok(Entries { variant: Some(variant), ..self.deeper()?.entries()? })
+    ) -> Result<MapWriter<'b>, CanonicalError> {
+        Ok(MapWriter { variant: Some(variant), ..self.deeper()?.entries()? })
     }
 }
 
-impl ser::SerializeSeq for Items<'_> {
+impl ser::SerializeSeq for ListWriter<'_> {
     type Ok = Node;
     type Error = CanonicalError;
 
@@ -343,11 +343,11 @@ impl ser::SerializeSeq for Items<'_> {
     }
 
     fn end(self) -> Written {
-        self.close()
+        Ok(self.close())
     }
 }
 
-impl ser::SerializeTuple for Items<'_> {
+impl ser::SerializeTuple for ListWriter<'_> {
     type Ok = Node;
     type Error = CanonicalError;
 
@@ -356,11 +356,11 @@ impl ser::SerializeTuple for Items<'_> {
     }
 
     fn end(self) -> Written {
-        self.close()
+        Ok(self.close())
     }
 }
 
-impl ser::SerializeTupleStruct for Items<'_> {
+impl ser::SerializeTupleStruct for ListWriter<'_> {
     type Ok = Node;
     type Error = CanonicalError;
 
@@ -369,11 +369,11 @@ impl ser::SerializeTupleStruct for Items<'_> {
     }
 
     fn end(self) -> Written {
-        self.close()
+        Ok(self.close())
     }
 }
 
-impl ser::SerializeTupleVariant for Items<'_> {
+impl ser::SerializeTupleVariant for ListWriter<'_> {
     type Ok = Node;
     type Error = CanonicalError;
 
@@ -382,11 +382,11 @@ impl ser::SerializeTupleVariant for Items<'_> {
     }
 
     fn end(self) -> Written {
-        self.close()
+        Ok(self.close())
     }
 }
 
-impl ser::SerializeMap for Entries<'_> {
+impl ser::SerializeMap for MapWriter<'_> {
     type Ok = Node;
     type Error = CanonicalError;
 
@@ -410,7 +410,7 @@ impl ser::SerializeMap for Entries<'_> {
     }
 }
 
-impl ser::SerializeStruct for Entries<'_> {
+impl ser::SerializeStruct for MapWriter<'_> {
     type Ok = Node;
     type Error = CanonicalError;
 
@@ -428,7 +428,7 @@ impl ser::SerializeStruct for Entries<'_> {
     }
 }
 
-impl ser::SerializeStructVariant for Entries<'_> {
+impl ser::SerializeStructVariant for MapWriter<'_> {
     type Ok = Node;
     type Error = CanonicalError;
 
