@@ -1,6 +1,9 @@
 //! The canonical form: vectors of RFC 8785, what is refused, and properties over seeded values.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -221,7 +224,7 @@ impl Chance {
                 quoted.push(c);
             } else {
                 for unit in c.encode_utf16(&mut [0; 2]) {
-                    quoted.push_str(&format!("\\u{unit:04X}"));
+                    write!(quoted, "\\u{unit:04X}").unwrap();
                 }
             }
         }
