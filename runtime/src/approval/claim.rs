@@ -119,6 +119,8 @@ impl Approvals {
         let take = |next: &mut Action| {
             next.fence += 1;
             next.attempt += 1;
+            // What was said of an earlier attempt says nothing of this one.
+            next.settlements.clear();
             next.claim = Some(claim);
         };
         let action = self.apply(&desk, asked, checks, take, Vec::new()).await?;

@@ -89,6 +89,16 @@ pub enum Delivery {
     Blind,
 }
 
+impl Delivery {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Keyed => "keyed",
+            Self::Asked => "asked",
+            Self::Blind => "blind",
+        }
+    }
+}
+
 /// A revision of an action that somebody is to approve.
 ///
 /// All that changes the effect is in the digest: tenant, action, revision, operation, its schema's version, target,

@@ -110,9 +110,39 @@ pub(super) fn shown(text: &str) -> String {
     shown
 }
 
+/// Milliseconds since 1970 as a date and time of day.
+pub(super) fn utc(at_ms: u64) -> String {
+    let (days, in_day) = (at_ms / 86_400_000, at_ms % 86_400_000);
+    // The civil calendar in eras of 400 years that begin with March (Howard Hinnant, "chrono-compatible date algorithms").
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (in_day / 3_600_000, in_day / 60_000 % 60, in_day / 1000 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", in_day % 1000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_shown_as_dates() {
+        for (at_ms, shown) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+            (951_868_800_000, "2000-03-01T00:00:00.000Z"),
+            (1_709_164_800_000, "2024-02-29T00:00:00.000Z"),
+            (4_102_444_800_000, "2100-01-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(utc(at_ms), shown);
+        }
+        assert!(utc(u64::MAX).ends_with('Z'));
+    }
 
     #[test]
     fn deceiving_text_is_escaped_and_told_of() {

@@ -52,6 +52,9 @@ pub struct ReviewView {
 impl ReviewView {
     pub(super) fn of(id: &RevisionId, digest: Digest, title: &str, document: &Document, salt: &[u8; 16]) -> Self {
         let mut page = Page { secret: &document.secret, salt, fields: Vec::new() };
+        page.plain("tenant", &document.tenant);
+        page.plain("action", &document.action);
+        page.number("revision", document.revision);
         page.plain("operation", &document.op);
         page.number("schema", document.schema);
         page.plain("target", &document.target);
@@ -59,6 +62,14 @@ impl ReviewView {
             page.plain(&format!("option {name}"), value);
         }
         page.node("", &document.args.0);
+        for content in &document.content {
+            page.number(&format!("content sha256 {}", content.sha256()), format_args!("{} bytes", content.length()));
+            page.plain("content's type", content.media_type());
+        }
+        page.number("delivery", document.delivery.word());
+        page.number("expires", text::utc(document.expires_at_ms));
+        page.plain("policy", &document.policy.id);
+        page.number("policy's version", document.policy.version);
         let fields = page.fields;
         let mut warnings: Vec<String> = fields
             .iter()
@@ -206,14 +217,10 @@ pub(super) fn scrubbed(message: &str, secrets: &[String]) -> String {
 
 impl fmt::Display for ReviewView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} ({})", self.id, self.digest.short())?;
+        writeln!(f, "digest {}", self.digest)?;
         for field in &self.fields {
             writeln!(f, "  {} = {}", field.path, field.text)?;
         }
-        for content in &self.content {
-            writeln!(f, "  content {} bytes {} sha256 {}", content.length(), content.media_type(), content.sha256())?;
-        }
-        writeln!(f, "  policy {} version {}", self.policy.id, self.policy.version)?;
         for warning in &self.warnings {
             writeln!(f, "  ! {warning}")?;
         }
