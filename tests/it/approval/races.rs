@@ -50,7 +50,8 @@ async fn every_crash(is_lost: bool) {
                     });
                     assert_eq!(pays.await.is_ok(), !is_lost);
                     if is_lost {
-                        let silent = Bank { answers: false, ..its.clone() };
+                        let mut silent = its.clone();
+                        silent.answers = false;
                         let again = approvals.reconcile(&worker("rico"), &pending.id, &silent).await.unwrap();
                         let Reconciled::Again(permit) = again else { panic!("{again:?}") };
                         let pays = permit.execute(async move |payment: Arc<Payment>, key| Effect::Applied {
