@@ -13,19 +13,19 @@ type Published = Arc<Mutex<Vec<(String, String)>>>;
 
 /// The server, or where it is.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub(crate) struct Server {
     address: String,
     published: Published,
 }
 
 impl Server {
     /// Where another process has started it.
-    pub fn at(address: &str) -> Self {
+    pub(crate) fn at(address: &str) -> Self {
         Self { address: address.to_owned(), published: Published::default() }
     }
 
     /// Starts it in this process.
-    pub fn start() -> io::Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let server = Self::at(&listener.local_addr()?.to_string());
         let published = server.published.clone();
@@ -38,17 +38,17 @@ impl Server {
         Ok(server)
     }
 
-    pub fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
     /// What was published, in order.
-    pub fn published(&self) -> Vec<String> {
+    pub(crate) fn published(&self) -> Vec<String> {
         self.published.lock().map(|all| all.iter().map(|(_, text)| text.clone()).collect()).unwrap_or_default()
     }
 
     /// Publishes a text. What is not a clear answer is not known.
-    pub async fn publish(&self, text: &str, key: &str) -> Effect<String> {
+    pub(crate) async fn publish(&self, text: &str, key: &str) -> Effect<String> {
         let head = format!("POST /texts HTTP/1.1\r\nIdempotency-Key: {key}\r\nContent-Length: {}\r\n\r\n", text.len());
         match self.ask(head + text).await {
             Ok((201, receipt)) => Effect::Applied { receipt },

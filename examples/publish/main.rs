@@ -28,13 +28,18 @@ async fn publish(story: String, text: String) -> anyhow::Result<String> {
     let server = durably::resource::<Server>();
     let done = permit.execute(async move |text: std::sync::Arc<String>, key| {
         let sent = server.publish(&text, key.as_str()).await;
-        if std::env::var_os("POWER_CUT").is_some() {
-            println!("the server has accepted it; power cut");
-            std::process::abort();
-        }
+        power_may_fail();
         sent
     });
     Ok(done.await?.receipt)
+}
+
+/// Pulls the plug after the server has accepted, in the process that is to die.
+fn power_may_fail() {
+    if std::env::var_os("POWER_CUT").is_some() {
+        println!("the server has accepted it; power cut");
+        std::process::abort();
+    }
 }
 
 fn proposal(story: &str, revision: u32, text: &str) -> anyhow::Result<Proposal<String>> {
