@@ -110,7 +110,7 @@ impl Delivery {
 ///
 /// let id = RevisionId::new("acme", "A42", 1)?;
 /// let expires = SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
-/// let args = ("DE02", 4200);
+/// let args = ("DE02".to_owned(), 4200);
 /// let proposal = Proposal::new(id, "pay", "production", args, PolicyRef::new("payments", 3), expires).title("Rent");
 /// assert_eq!(proposal.digest()?, proposal.clone().title("Another title").digest()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
