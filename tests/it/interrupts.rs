@@ -306,7 +306,10 @@ fn an_answer_that_could_mean_two_questions_changes_nothing() {
         let paused = thread.invoke(same_key_twice()).await.unwrap();
         let ids: Vec<_> = paused.questions().iter().map(Question::id).collect();
         match thread.answer("a", "1").await.unwrap_err() {
-            AnswerError::Ambiguous { key, ids: shown } => assert_eq!((key.as_str(), shown), ("a", ids.clone())),
+            AnswerError::Ambiguous { key, open } => {
+                let shown: Vec<_> = open.into_iter().map(|(_, id)| id).collect();
+                assert_eq!((key.as_deref(), shown), (Some("a"), ids.clone()));
+            }
             other => panic!("{other}"),
         }
         assert_eq!(thread.resume(same_key_twice).await.unwrap().questions(), paused.questions());
@@ -346,7 +349,7 @@ fn a_question_is_answered_once() {
         let id = thread.invoke(asks_again("it".to_owned())).await.unwrap().questions()[0].id();
         thread.answer(id, true).await.unwrap();
         let conflict = |error| match error {
-            AnswerError::Conflict { question, answered } => assert_eq!((question, answered.as_str()), (id, "true")),
+            AnswerError::Conflict { question, answered, .. } => assert_eq!((question, answered.as_str()), (id, "true")),
             other => panic!("{other}"),
         };
         for _ in 0..2 {

@@ -1,14 +1,16 @@
 //! One thread and its verbs: invoke, resume, answer, and what it is doing.
 
 mod answer;
+mod command;
 mod invoke;
 mod state;
 
 use std::fmt;
 
-pub use answer::{AnswerError, Which};
+pub use answer::Answering;
+pub use command::{Command, Which};
 pub use invoke::{Durability, IfUnfinished, Invoke, Resume, Started};
-pub use state::{CallState, CallStatus, ThreadState};
+pub use state::{AnswerState, CallState, CallStatus, ThreadState};
 
 use crate::{Definition, EntrypointCall, EntrypointFn, Runtime, ThreadId};
 
