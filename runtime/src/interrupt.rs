@@ -250,12 +250,7 @@ impl<T> Interrupt<T> {
 pub struct Cancellable<T>(Interrupt<Option<T>>);
 
 /// Asks, and waits for an answer of the type.
-async fn ask<T: Serialize + DeserializeOwned>(
-    run: &Arc<Run>,
-    slot: Slot,
-    payload: Payload,
-    terms: &Mutex<Terms>,
-) {
+async fn ask<T: Serialize + DeserializeOwned>(run: &Arc<Run>, slot: Slot, payload: Payload, terms: &Mutex<Terms>) {
     run.begin_attempt(slot).await;
     let terms = std::mem::take(&mut *terms.lock().unwrap_or_else(PoisonError::into_inner));
     let Terms { schema, after, cancellable } = terms;
@@ -278,10 +273,9 @@ async fn ask<T: Serialize + DeserializeOwned>(
 /// What an answer is recorded as.
 fn value_of<T: Serialize + DeserializeOwned>(answer: &Answer, cancellable: bool) -> Result<Payload, ValueError> {
     match &answer.value {
-        Some(value) => {
-            let read: T = value.decode()?;
-            if cancellable { Payload::encode(&Some(read)) } else { Ok(value.clone()) }
-        }
+        Some(value) if cancellable => Payload::encode(&Some(read_answer::<T>(value)?)),
+        Some(value) if value.decode::<T>().is_ok() => Ok(value.clone()),
+        Some(value) => Payload::encode(&read_answer::<T>(value)?),
         None if cancellable => Payload::encode(&None::<T>),
         None => Err(ValueError::unfit::<T>("the question was cancelled, and can no longer be".to_owned())),
     }
@@ -289,7 +283,12 @@ fn value_of<T: Serialize + DeserializeOwned>(answer: &Answer, cancellable: bool)
 
 /// Whether a value is an answer of this type.
 fn check<T: DeserializeOwned>(value: &Payload) -> Result<(), ValueError> {
-    value.decode::<T>().map(drop)
+    read_answer::<T>(value).map(drop)
+}
+
+/// Reads an answer, which may have been JSON on its way here.
+fn read_answer<T: DeserializeOwned>(value: &Payload) -> Result<T, ValueError> {
+    value.decode().or_else(|error| value.decode_as_json().map_err(|_| error))
 }
 
 fn read_payload<T: DeserializeOwned>(value: &Payload) -> Result<T, ValueError> {

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod again;
+mod answering;
+mod asking;
 mod basics;
 mod cancellation;
 mod combinators;

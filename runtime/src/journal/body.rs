@@ -135,7 +135,11 @@ impl Journal {
             Order::AtOnce => Then::HandOn(slot, recorded.clone()),
         };
         let answered = self.calls.get_mut(slot).and_then(|call| call.answered.take());
-        self.append(Record::Outcome(Outcome { call: info, recorded, attempts, at_ms, took_ms, answered }), then, at_once);
+        self.append(
+            Record::Outcome(Outcome { call: info, recorded, attempts, at_ms, took_ms, answered }),
+            then,
+            at_once,
+        );
     }
 
     /// Notes how the call's question was answered, for its outcome.

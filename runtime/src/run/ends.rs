@@ -160,9 +160,8 @@ pub(super) async fn pause(run: &Arc<Run>, head: &mut Head, rest: Rest) -> Result
     if let Outcome::Interrupted(open) = &outcome {
         let open: HashSet<_> = open.iter().map(|question| question.id).collect();
         let inbox = storage::inbox(&run.environment.checkpointer, &run.thread).await?;
-        let is_answered = |(question, entry): &(_, Entry)| {
-            matches!(entry.state, EntryState::Answered(_)) && open.contains(question)
-        };
+        let is_answered =
+            |(question, entry): &(_, Entry)| matches!(entry.state, EntryState::Answered(_)) && open.contains(question);
         if inbox.iter().any(is_answered) {
             return Ok(Conclusion::Continue);
         }

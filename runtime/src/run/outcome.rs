@@ -116,7 +116,7 @@ impl Question {
     /// [`Interrupt::schema`](crate::Interrupt::schema).
     #[must_use]
     pub fn schema(&self) -> Option<String> {
-        self.asked.schema.as_ref().map(Payload::to_json)
+        self.asked.schema.as_ref().map(Payload::to_plain_json)
     }
 
     /// When it answers itself with its default, if it does: see [`Interrupt::or_after`](crate::Interrupt::or_after).
@@ -140,6 +140,26 @@ impl Question {
 
     /// Why the newest answer to it was not taken, if one came that is of another type than the code wants. An answer is
     /// checked when it is given, where this process knows the type; else when the run goes on, and then this tells.
+    ///
+    /// ```
+    /// use durably::{AnswerError, Runtime, entrypoint, interrupt};
+    ///
+    /// #[entrypoint]
+    /// async fn count() -> u32 {
+    ///     interrupt("number", "how many?").await
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let thread = Runtime::builder().memory().thread("t")?;
+    /// let paused = thread.invoke(count()).await?;
+    /// assert_eq!(paused.questions()[0].expects(), "u32");
+    /// let error = thread.answer("number", "many").await.unwrap_err(); // this process has come by the code
+    /// assert!(matches!(error, AnswerError::WrongType { .. }), "{error}");
+    /// assert_eq!(thread.resume(count).await?.questions()[0].refused(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn refused(&self) -> Option<&str> {
         self.refused.as_deref()

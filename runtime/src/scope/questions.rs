@@ -89,9 +89,7 @@ impl Questions {
             },
             Record::Outcome(Outcome { call, .. }) if call.kind == CallKind::Interrupt => {
                 match (self.open.remove(&call.id), self.taken.remove(&call.id)) {
-                    (Some(entry), Some(answer)) => {
-                        storage::take_changes(thread, call.id, &entry, seq, answer, changes)
-                    }
+                    (Some(entry), Some(answer)) => storage::take_changes(thread, call.id, &entry, seq, answer, changes),
                     (Some(_) | None, _) => Ok(()),
                 }
             }

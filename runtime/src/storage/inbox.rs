@@ -243,9 +243,7 @@ pub(crate) async fn open_questions(
         None => (Key::Aside { space: OPEN, id: 0, chunk: 0 }, Key::Aside { space: OPEN, id: u128::MAX, chunk: 0 }),
     };
     let mut open = Vec::new();
-    for (at, bytes) in
-        rows::unseal(thread, checkpointer.scan(thread, first, last.with_chunk(u16::MAX)).await?)?
-    {
+    for (at, bytes) in rows::unseal(thread, checkpointer.scan(thread, first, last.with_chunk(u16::MAX)).await?)? {
         let Key::Aside { id, .. } = at else { continue };
         let named: (String, CallId) = rmp_serde::from_slice(&bytes).map_err(|error| damaged(thread, at, &error))?;
         // Two keys may share a digest's beginning.

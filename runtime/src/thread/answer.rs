@@ -4,10 +4,7 @@ use std::{collections::HashMap, fmt, future::IntoFuture};
 
 use serde::Serialize;
 
-use super::{
-    Command, Thread, Which,
-    command::Given,
-};
+use super::{Command, Thread, Which, command::Given};
 use crate::{
     AnswerError, CallId, CheckpointError, RunError, Status,
     checkpoint::{BoxFuture, Change, Commit, Expect, Key},
@@ -224,13 +221,7 @@ impl Thread {
     }
 
     /// Checks an answer as far as this process can: its type, if it has come by the code that asks; its schema.
-    async fn check(
-        &self,
-        run: RunNo,
-        question: CallId,
-        entry: &Entry,
-        answer: &Answer,
-    ) -> Result<(), AnswerError> {
+    async fn check(&self, run: RunNo, question: CallId, entry: &Entry, answer: &Answer) -> Result<(), AnswerError> {
         let key = || entry.key.clone();
         let Some(value) = &answer.value else {
             return match entry.cancellable {

@@ -50,6 +50,7 @@ mod decode;
 mod encode;
 mod error;
 mod json;
+mod node;
 mod schema;
 mod wire;
 
