@@ -3,6 +3,7 @@
 
 mod again;
 mod answering;
+mod arrivals;
 mod asking;
 mod basics;
 mod cancellation;
@@ -13,12 +14,14 @@ mod failure;
 mod faults;
 mod foreign_wakes;
 mod identity;
+mod inbox;
 mod interrupts;
 mod mend;
 mod names;
 mod nested;
 mod nondeterminism;
 mod panics;
+mod pausing;
 mod random_flows;
 mod recorded;
 mod replay;
