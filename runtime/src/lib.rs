@@ -130,7 +130,7 @@ pub use durably_macros::task;
 pub use entrypoint::{Definition, EntrypointCall, EntrypointFn, Final, continue_as_new};
 pub use environment::{CallView, Clock, Event, Observer, Recall, ReplacedCall, RunView, SystemClock};
 pub use error::{AnswerError, RunError};
-pub use id::{CallId, CallIdError, RunNo, Seq, ThreadId, ThreadIdError};
+pub use id::{CallId, CallIdError, CheckpointId, CheckpointIdError, RunNo, Seq, ThreadId, ThreadIdError};
 pub use interrupt::{Cancellable, Interrupt, interrupt};
 pub use journal::{AnswerKind, CallKind, CallSketch, Nondeterminism, RecordedStep};
 pub use output::{Failure, TaskError, TaskErrorKind};
@@ -138,12 +138,13 @@ pub use policy::RetryPolicy;
 pub use recorded::{now, patched, random, sleep, uuid};
 pub use resource::resource;
 pub use run::{Outcome, Question};
-pub use runtime::{Recovered, Runtime, RuntimeBuilder, ThreadList, ThreadSummary};
+pub use runtime::{Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, ThreadSummary, Threads};
 pub use storage::Status;
 pub use task::{TaskCall, attempt, idempotency_key};
 pub use thread::{
-    AnswerState, Answering, CallState, CallStatus, Command, Durability, IfUnfinished, Invoke, Resume, Started, Thread,
-    ThreadState, Which,
+    AnswerState, Answering, CallState, CallStatus, Checkpoint, CheckpointKind, CheckpointWhat, Command, Durability,
+    Fork, ForkedFrom, History, IfUnfinished, Invoke, Keep, Pruned, RecordedValue, Resume, RunSize, RunSummary, Runs,
+    Stage, Started, Thread, ThreadSize, ThreadState, Update, Which,
 };
 pub use value::ValueError;
 

@@ -40,6 +40,12 @@ impl Earlier {
         }
         earlier
     }
+
+    /// The inbox of a run that has these records, and nothing answered.
+    pub(crate) fn open_changes(&self, thread: &ThreadId, changes: &mut Vec<Change>) -> Result<(), CheckpointError> {
+        let mut open = self.questions.open.iter();
+        open.try_for_each(|(question, entry)| storage::open_changes(thread, *question, entry, changes))
+    }
 }
 
 impl Questions {

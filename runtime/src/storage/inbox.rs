@@ -25,9 +25,9 @@ use crate::{
 };
 
 /// Open questions by key: the digest of the key, its last 32 bits replaced by the place of the question's record.
-const OPEN: u8 = 6;
+const OPEN: u8 = 0x20;
 /// The question that was answered last, by the digest of the key.
-const LAST: u8 = 7;
+const LAST: u8 = 0x21;
 
 /// A question of a run, as it can be answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

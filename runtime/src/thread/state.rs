@@ -1,18 +1,21 @@
 //! What a thread is doing: its status, its open questions, each call of its current or last run.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     time::{Duration, SystemTime},
 };
 
-use super::Thread;
+use super::{
+    Thread,
+    saved::{Kept, RecordedValue},
+};
 use crate::{
-    AnswerKind, CallId, CallKind, Failure, Question, RunError, RunNo, Status, ThreadId,
+    AnswerKind, CallId, CallKind, CheckpointId, Failure, Question, RunError, RunNo, Status, ThreadId,
     environment::moment,
     id::Seq,
-    journal::{Answered, Attempt, CallInfo, Outcome, Record, Resume, Wait, Waited},
+    journal::{Answered, Attempt, CallInfo, Outcome, Record, Resume, Update, Wait, Waited},
     output::Recorded,
-    storage::{self, Answer, Entry, EntryState},
+    storage::{self, Answer, Entry, EntryState, Head},
 };
 
 /// A thread, as its journal has it.
@@ -45,6 +48,12 @@ pub struct ThreadState {
     pub answered: Vec<AnswerState>,
     /// The calls that the journal has, in the order of their first records.
     pub calls: Vec<CallState>,
+    /// The record that this is the state after: the newest one of the run, unless another was asked for.
+    pub checkpoint: CheckpointId,
+    /// What the thread was marked with by its invokes.
+    pub tags: BTreeMap<String, String>,
+    pub(super) saved: Kept,
+    pub(super) output: Option<RecordedValue>,
 }
 
 /// An answer that waits for its run to go on.
@@ -144,6 +153,13 @@ pub(super) struct SurveyedQuestion {
     pub(super) is_over: bool,
 }
 
+impl SurveyedQuestion {
+    /// Whether the run waits for its answer.
+    pub(super) fn is_open(&self) -> bool {
+        !self.is_over
+    }
+}
+
 impl Survey {
     /// Looks through a run's records.
     pub(super) fn of(records: &[(Seq, Record)]) -> Self {
@@ -198,7 +214,7 @@ impl Survey {
                     }
                 }
                 Record::Resume(Resume { reopened, .. }) => survey.reopen(&places, reopened),
-                Record::Start(_) | Record::Unread(_) | Record::End(_) => {}
+                Record::Start(_) | Record::Unread(_) | Record::End(_) | Record::Update(_) => {}
             }
         }
         survey
@@ -310,17 +326,35 @@ impl Thread {
         let checkpointer = self.runtime.checkpointer();
         let Some((head, _)) = storage::head(checkpointer, &self.id).await? else { return Ok(None) };
         let records = storage::load_run(checkpointer, &self.id, head.run).await?;
+        let inbox = storage::inbox(checkpointer, &self.id).await?;
+        self.state_of(head, &records, inbox).await.map(Some)
+    }
+
+    /// What these records of a run say of it, with the head and the answers that the thread had by then.
+    pub(super) async fn state_of(
+        &self,
+        head: Head,
+        records: &[(Seq, Record)],
+        inbox: Vec<(CallId, Entry)>,
+    ) -> Result<ThreadState, RunError> {
+        let checkpointer = self.runtime.checkpointer();
+        let saved = self.kept(head.saved).await?;
+        let output = records.last().and_then(|(_, record)| record.output()).cloned().map(RecordedValue);
+        let seq = records.last().map_or(Seq(0), |(seq, _)| *seq);
         let (input, started) = match records.first() {
             Some((_, Record::Start(start))) => (start.input.to_json(), moment(start.at_ms)),
+            Some((_, Record::Update(Update { input, at_ms, .. }))) => {
+                (input.as_ref().map(|(input, _)| input.to_json()).unwrap_or_default(), moment(*at_ms))
+            }
             _ => (String::new(), moment(head.created_ms)),
         };
-        let mut survey = Survey::of(&records);
+        let mut survey = Survey::of(records);
         let (questions, answered) = if head.status.is_unfinished() && head.status != Status::Failed {
-            survey.pending(storage::inbox(checkpointer, &self.id).await?)
+            survey.pending(inbox)
         } else {
             (Vec::new(), Vec::new())
         };
-        Ok(Some(ThreadState {
+        Ok(ThreadState {
             thread: self.id.clone(),
             status: head.status,
             driven: checkpointer.is_leased(&self.id),
@@ -334,6 +368,10 @@ impl Thread {
             questions,
             answered,
             calls: survey.calls,
-        }))
+            checkpoint: CheckpointId { run: head.run, seq },
+            tags: head.tags,
+            saved,
+            output,
+        })
     }
 }
