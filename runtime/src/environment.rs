@@ -234,7 +234,10 @@ pub(crate) type AnswerCheck = fn(&Payload) -> Result<(), ValueError>;
 /// The types that this process asks for, by the place in the code and the type's name: so that an answer to a run that is
 /// not driven now is checked too.
 #[derive(Debug, Default)]
-pub(crate) struct AnswerTypes(Mutex<HashMap<(&'static str, u32), Vec<(&'static str, AnswerCheck)>>>);
+pub(crate) struct AnswerTypes(Mutex<HashMap<(&'static str, u32), AskedHere>>);
+
+/// The types that one place asks for, by name.
+type AskedHere = Vec<(&'static str, AnswerCheck)>;
 
 impl AnswerTypes {
     /// The code at this place asks for this type.
@@ -249,8 +252,9 @@ impl AnswerTypes {
     /// How the code at this place checks an answer of this type, if it was ever asked for in this process.
     pub(crate) fn check(&self, file: &str, line: u32, expects: &str) -> Option<AnswerCheck> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known: &HashMap<(&str, u32), _> = &known;
-        let here: &Vec<(&str, AnswerCheck)> = known.get(&(file, line))?;
+        // Borrowed for as long as the file's name lives.
+        let known: &HashMap<(&str, u32), AskedHere> = &known;
+        let here = known.get(&(file, line))?;
         here.iter().find(|(name, _)| *name == expects).map(|(_, check)| *check)
     }
 }

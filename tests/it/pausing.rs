@@ -71,7 +71,10 @@ under! {
     a_match_on_err {
         match async { anyhow::Ok(interrupt::<u32>("ask", &()).await) }.await {
             Ok(answer) => answer,
-            Err(_) => 0,
+            Err(error) => {
+                note(format!("matched {error}"));
+                0
+            }
         }
     }
     an_error_handler {
@@ -98,7 +101,7 @@ async fn asks_and_is_retried() -> anyhow::Result<u32> {
 }
 
 #[entrypoint]
-async fn retries(_inside: bool) -> u32 {
+async fn retries() -> u32 {
     asks_and_is_retried().await.unwrap_or(0)
 }
 
@@ -108,7 +111,7 @@ fn a_retry_policy_does_not_swallow_a_pause() {
     in_every_mode(async |world| {
         let ledger = Ledger::default();
         let thread = world.open(|builder| builder.resource(ledger.clone())).thread("t").unwrap();
-        pauses_once(&thread, thread.invoke(retries(true)).await).await;
+        pauses_once(&thread, thread.invoke(retries()).await).await;
         thread.answer("ask", 42).await.unwrap();
         assert_eq!(thread.resume(retries).await.unwrap(), Outcome::Completed(42));
         let state = thread.state().await.unwrap().unwrap();

@@ -313,7 +313,7 @@ impl CallState {
 /// How many bytes a failure takes: its typed form, and its messages.
 fn size(failure: &Failure) -> usize {
     let typed = failure.typed.as_ref().map_or(0, |typed| typed.bytes.len());
-    typed + failure.messages().iter().map(|message| message.len()).sum::<usize>()
+    typed + failure.messages().iter().map(String::len).sum::<usize>()
 }
 
 impl Thread {
