@@ -3,7 +3,7 @@
 
 use durably::{Final, Keep, Runtime, entrypoint, task};
 
-const TURNS: usize = 200;
+const TURNS: usize = 100;
 
 /// Stands for a model: a reply of about a kilobyte.
 #[task]

@@ -19,7 +19,7 @@ use durably::{
     checkpoint::{BoxFuture, Checkpointer, Key, ThreadQuery},
     entrypoint, interrupt, task,
 };
-use tests::{Chance, on_every_checkpointer, pends, size};
+use tests::{Chance, cut_after_every_record, on_every_checkpointer, pends, size};
 
 #[task]
 async fn work(n: u64) -> u64 {
@@ -114,6 +114,41 @@ fn a_run_that_has_not_ended_keeps_what_it_sees() {
         other.answer("go on?", vec![1_u64]).await.unwrap();
         assert_eq!(other.resume(grow).await.unwrap(), Outcome::Completed(vec![1]));
     });
+}
+
+#[test]
+fn a_crash_between_any_two_commits_leaves_a_thread_that_goes_on() {
+    let sums = [0_u64, 1, 3, 6, 10];
+    cut_after_every_record(
+        |builder| builder,
+        async |runtime| {
+            let thread = runtime.thread("t").unwrap();
+            for n in 1..=3 {
+                thread.invoke(add(n)).await.unwrap().completed().unwrap();
+            }
+            thread.prune(Keep::runs(1)).await.unwrap();
+            thread.update(add, 6).await.unwrap();
+            thread.fork(id("4.0")).await.unwrap();
+            thread.stage(add(4)).await.unwrap();
+            thread.resume(add).await.unwrap().completed().unwrap();
+            thread.fork(id("6.1")).to("other").await.unwrap().resume(add).await.unwrap().completed().unwrap();
+            runtime.copy_thread("other", "copy").await.unwrap();
+            thread.prune(Keep::runs(1)).await.unwrap();
+            runtime.thread("copy").unwrap().discard().await.unwrap();
+        },
+        async |runtime, cut| {
+            for thread in ["t", "other", "copy"].map(|name| runtime.thread(name).unwrap()) {
+                let Some(state) = thread.state().await.unwrap() else { continue };
+                assert_eq!(thread.history().limit(1).await.unwrap()[0].id, state.checkpoint);
+                for at in thread.history().await.unwrap() {
+                    thread.state_at(at.id).await.unwrap();
+                }
+                let saved = thread.resume(add).await.unwrap().completed().unwrap();
+                assert!(sums.contains(&saved), "after {cut} commits {} has {saved}", thread.id());
+                assert_eq!(thread.invoke(add(2)).await.unwrap(), Outcome::Completed(saved + 2));
+            }
+        },
+    );
 }
 
 /// A clock that stands still until it is set.
