@@ -11,7 +11,7 @@ use crate::{
     CheckpointError, RunError, ThreadId,
     checkpoint::{Change, Checkpointer, Key, Listing, rows},
     id::{CallId, RunNo, Seq},
-    journal::Record,
+    journal::{Names, Record},
     value::Payload,
 };
 
@@ -217,13 +217,14 @@ pub(crate) async fn load_run(
     let stored = checkpointer.scan(thread, first, last).await?;
     let items = rows::unseal(thread, stored).map_err(|error| corrupt_record(thread, run, error))?;
     let mut records = Vec::with_capacity(items.len());
+    let mut names = Names::default();
     for (key, bytes) in items {
         let Key::Record { seq, .. } = key else { continue };
         let damage = |detail: String| RunError::Corrupt { thread: thread.clone(), run, seq: Seq(seq), detail };
         if seq as usize != records.len() {
             return Err(damage(format!("record {} is missing before it", records.len())));
         }
-        let record = Record::from_bytes(&bytes).map_err(|error| damage(error.0))?;
+        let record = Record::from_bytes(&bytes, &mut names).map_err(|error| damage(error.0))?;
         records.push((Seq(seq), record));
     }
     Ok(records)
@@ -241,7 +242,7 @@ pub(crate) async fn load_record(
     let stored = checkpointer.scan(thread, first, last).await?;
     let items = rows::unseal(thread, stored).map_err(|error| corrupt_record(thread, run, error))?;
     let Some((_, bytes)) = items.into_iter().next() else { return Ok(None) };
-    Record::from_bytes(&bytes).map(Some).map_err(|error| RunError::Corrupt {
+    Record::from_bytes(&bytes, &mut Names::default()).map(Some).map_err(|error| RunError::Corrupt {
         thread: thread.clone(),
         run,
         seq,

@@ -163,7 +163,7 @@ fn an_update_gives_up_a_run_that_does_not_pause_only_if_asked_to() {
         assert_eq!(next.completed().as_deref(), Some("mended good"));
         match runtime.thread("t").unwrap().update(add, 1).await {
             Err(RunError::WrongEntrypoint { recorded, given, .. }) => {
-                assert_eq!((&*recorded, &*given), ("steps", "add"))
+                assert_eq!((&*recorded, &*given), ("steps", "add"));
             }
             other => panic!("{other:?}"),
         }

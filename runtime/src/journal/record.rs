@@ -1,9 +1,13 @@
-//! The records of a run, and their bytes: one kind byte, then the fields in order as MessagePack.
+//! The records of a run, and their bytes: one kind byte, then the fields in order, as MessagePack or more compact.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::{
+    compact,
+    text::{Names, Text},
+};
 use crate::{
     id::{CallId, RunNo, ScopeId, Seq},
     output::Recorded,
@@ -95,6 +99,25 @@ pub enum CallKind {
 }
 
 impl CallKind {
+    /// The number that stands for it in records, so never to be changed.
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Self::Task => 0,
+            Self::Entrypoint => 1,
+            Self::Interrupt => 2,
+            Self::Timer => 3,
+            Self::Now => 4,
+            Self::Random => 5,
+            Self::Patch => 6,
+        }
+    }
+
+    pub(super) fn of_code(code: u8) -> Option<Self> {
+        [Self::Task, Self::Entrypoint, Self::Interrupt, Self::Timer, Self::Now, Self::Random, Self::Patch]
+            .into_iter()
+            .find(|kind| kind.code() == code)
+    }
+
     /// The word for people.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -118,7 +141,7 @@ pub(crate) struct CallInfo {
     pub(crate) scope: ScopeId,
     /// The entrypoint whose release order it is in, if it is in one: calls made in a task's body are in none.
     pub(crate) frame: Option<ScopeId>,
-    pub(crate) name: Cow<'static, str>,
+    pub(crate) name: Text,
     /// SHA-256 of the canonical arguments.
     #[serde(with = "serde_bytes")]
     pub(crate) digest: [u8; 32],
@@ -126,12 +149,12 @@ pub(crate) struct CallInfo {
     pub(crate) length: u32,
     /// The arguments for people, cut short.
     pub(crate) preview: String,
-    pub(crate) file: Cow<'static, str>,
+    pub(crate) file: Text,
     pub(crate) line: u32,
 }
 
 /// A call's end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) call: CallInfo,
     pub(crate) recorded: std::sync::Arc<Recorded>,
@@ -285,7 +308,12 @@ impl Record {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Start(record) => bytes(0, record),
-            Self::Outcome(record) => bytes(1, record),
+            Self::Outcome(record) => {
+                let mut bytes = Vec::with_capacity(256);
+                bytes.extend([FORMAT, 1]);
+                compact::write(record, &mut bytes);
+                bytes
+            }
             Self::Attempt(record) => bytes(2, record),
             Self::Wait(record) => bytes(3, record),
             Self::Resume(record) => bytes(4, record),
@@ -296,7 +324,7 @@ impl Record {
     }
 
     /// Reads a record; any bytes give one or an error.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, RecordError> {
+    pub(crate) fn from_bytes(bytes: &[u8], names: &mut Names) -> Result<Self, RecordError> {
         let [FORMAT, kind, rest @ ..] = bytes else {
             return Err(RecordError(match bytes.first() {
                 None => "an empty record".to_owned(),
@@ -305,7 +333,7 @@ impl Record {
         };
         Ok(match kind {
             0 => Self::Start(parse(rest)?),
-            1 => Self::Outcome(parse(rest)?),
+            1 => Self::Outcome(compact::read(rest, names)?),
             2 => Self::Attempt(parse(rest)?),
             3 => Self::Wait(parse(rest)?),
             4 => Self::Resume(parse(rest)?),

@@ -7,7 +7,7 @@ use crate::{
     CheckpointError, CheckpointId, RunError, ThreadId,
     checkpoint::{Change, Checkpointer, Expect, Key, Rows, rows},
     id::{RunNo, Seq},
-    journal::Record,
+    journal::{Names, Record},
     value::Payload,
 };
 
@@ -79,13 +79,14 @@ pub(crate) async fn load_records(
     let stored = checkpointer.scan(thread, first, last).await?;
     let items = rows::unseal(thread, stored).map_err(|error| corrupt_record(thread, run, error))?;
     let mut records = Vec::with_capacity(items.len());
+    let mut names = Names::default();
     for (key, bytes) in items {
         let Key::Record { seq, .. } = key else { continue };
         let damage = |detail: String| RunError::Corrupt { thread: thread.clone(), run, seq: Seq(seq), detail };
         if seq as usize != from as usize + records.len() {
             return Err(damage("the record before it is missing".to_owned()));
         }
-        records.push((Seq(seq), Record::from_bytes(&bytes).map_err(|error| damage(error.0))?));
+        records.push((Seq(seq), Record::from_bytes(&bytes, &mut names).map_err(|error| damage(error.0))?));
     }
     Ok(records)
 }
@@ -104,7 +105,7 @@ pub(crate) async fn load_stored(
         return Err(gone(checkpointer, thread, (run, seq)).await?);
     };
     let damage = |detail: String| RunError::Corrupt { thread: thread.clone(), run, seq, detail };
-    Ok((Record::from_bytes(&bytes).map_err(|error| damage(error.0))?, expect))
+    Ok((Record::from_bytes(&bytes, &mut Names::default()).map_err(|error| damage(error.0))?, expect))
 }
 
 /// The value that a record saved for the next run.

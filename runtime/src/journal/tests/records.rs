@@ -126,7 +126,7 @@ fn record(dice: &mut Dice) -> Record {
 fn a_record_comes_back_from_its_bytes() {
     cases(|dice| {
         let record = record(dice);
-        assert_eq!(Record::from_bytes(&record.to_bytes()).unwrap(), record);
+        assert_eq!(Record::from_bytes(&record.to_bytes(), &mut Names::default()).unwrap(), record);
     });
 }
 
@@ -135,9 +135,9 @@ fn a_record_with_less_or_more_bytes_is_refused() {
     cases(|dice| {
         let mut bytes = record(dice).to_bytes();
         let cut = dice.below(bytes.len());
-        assert!(Record::from_bytes(&bytes[..cut]).is_err());
+        assert!(Record::from_bytes(&bytes[..cut], &mut Names::default()).is_err());
         bytes.push(dice.next().to_be_bytes()[0]);
-        assert!(Record::from_bytes(&bytes).is_err());
+        assert!(Record::from_bytes(&bytes, &mut Names::default()).is_err());
     });
 }
 
@@ -163,9 +163,9 @@ fn any_bytes_are_a_record_or_an_error() {
             }
             bytes
         };
-        if let Ok(record) = Record::from_bytes(&bytes) {
+        if let Ok(record) = Record::from_bytes(&bytes, &mut Names::default()) {
             // What it was taken for can be kept, and a journal made of it is one or is refused.
-            assert_eq!(Record::from_bytes(&record.to_bytes()).unwrap(), record);
+            assert_eq!(Record::from_bytes(&record.to_bytes(), &mut Names::default()).unwrap(), record);
             if let Ok(mut journal) = Journal::load(vec![(Seq(1), record)], 2) {
                 while matches!(journal.next(Frame::ROOT), Next::Release { .. } | Next::Live(_)) {}
             }
