@@ -57,6 +57,14 @@
 //! * A task's failure is an outcome like a value. Resuming a failed run opens again what it did not get past.
 //! * A wrong replay is worse than an error: damage, lost tails, changed code and changed types are typed errors.
 //!
+//! # Memory and time travel
+//!
+//! A thread remembers: `#[previous]` gives a run what the last one saved. [`Thread::history`] lists each record of each
+//! run as a checkpoint, [`Thread::state_at`] gives the thread as it was there, [`Thread::fork`] goes on from there as a
+//! new run (with another outcome of a call, if wanted), and the old one stays. [`Thread::update`] sets what is saved,
+//! [`Thread::stage`] stores an input to be run later. Old runs go by [`Thread::prune`] or a
+//! [retention](RuntimeBuilder::retention).
+//!
 //! # What it runs on
 //!
 //! Any tokio runtime with its timers on (`#[tokio::main]`, or a builder's `enable_time` or `enable_all`); one thread is

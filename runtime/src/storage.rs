@@ -35,7 +35,7 @@ pub enum Status {
     Interrupted,
     /// The run waits for a moment.
     Sleeping,
-    /// The run was stopped before its next body, to be resumed later.
+    /// The run was stopped before its next body, or is a fork or a staged input that was not begun: to be resumed.
     Drained,
     /// The run waits for a person to say what became of a call.
     InDoubt,

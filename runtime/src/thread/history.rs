@@ -464,7 +464,15 @@ impl History {
                 _ => u32::MAX,
             };
             if upto > 0 {
-                self.read_run(run, upto, &head, oldest, &mut found).await?;
+                let before = found.len();
+                if let Err(error) = self.read_run(run, upto, &head, oldest, &mut found).await {
+                    if storage::oldest(checkpointer, id).await?.run <= run {
+                        return Err(error);
+                    }
+                    // It was pruned while it was read.
+                    found.truncate(before);
+                    break;
+                }
             }
             match run.0.checked_sub(1) {
                 Some(earlier) => run = RunNo(earlier),

@@ -358,10 +358,12 @@ pub(super) fn check_entrypoint<D: Definition>(thread: &Thread, head: &Head) -> R
 
 /// Refuses to go on with a run that was started with other input.
 fn check_input<D: Definition>(thread: &Thread, records: &[(Seq, Record)], given: &Arguments) -> Result<(), RunError> {
-    let (input, digest) = match records.first() {
-        Some((_, Record::Start(Start { input, digest, .. }))) => (input, digest),
-        Some((_, Record::Update(Update { input: Some((input, digest)), .. }))) => (input, digest),
-        _ => return Ok(()),
+    let Some((
+        _,
+        Record::Start(Start { input, digest, .. }) | Record::Update(Update { input: Some((input, digest)), .. }),
+    )) = records.first()
+    else {
+        return Ok(());
     };
     if *digest == given.digest() {
         return Ok(());
