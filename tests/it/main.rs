@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod again;
+mod answering;
 mod approval;
+mod arrivals;
+mod asking;
 mod basics;
 mod cancellation;
 mod combinators;
@@ -14,6 +17,7 @@ mod foreign_wakes;
 mod fork;
 mod history;
 mod identity;
+mod inbox;
 mod interrupts;
 mod memory;
 mod mend;
@@ -21,6 +25,7 @@ mod names;
 mod nested;
 mod nondeterminism;
 mod panics;
+mod pausing;
 mod prune;
 mod random_flows;
 mod recorded;

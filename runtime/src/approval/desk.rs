@@ -8,7 +8,7 @@ use super::{
     machine::{self, Broken, Facts, Refusal},
     rows::{Action, Desk, Rows},
 };
-use crate::{Runtime, Which, checkpoint::Change, environment::Environment, value::Payload};
+use crate::{Runtime, Which, checkpoint::Change, environment::Environment};
 
 /// The approvals of a store. Cheap to clone.
 #[derive(Clone)]
@@ -244,13 +244,13 @@ impl Approvals {
     /// Has the run that waits for an action look at it again. It would do so when it is resumed, too.
     pub(super) async fn tell(&self, action: &Action) {
         let (Some(runtime), Some(waits)) = (&self.runtime, &action.waits) else { return };
-        let (Ok(thread), Ok(nothing)) = (runtime.thread(&waits.thread), Payload::encode(&())) else { return };
-        // One that is driven here may not have opened its question yet: it is told all the same.
-        if let Some(run) = runtime.inner.driven(thread.id()).filter(|run| run.no == waits.run) {
-            run.deliver(waits.call, nothing);
+        if let Ok(thread) = runtime.thread(&waits.thread) {
+            if let Some(run) = runtime.inner.driven(thread.id()).filter(|run| run.no == waits.run) {
+                run.tell(waits.call);
+            }
+            // One that is about to pause looks at its inbox once more. Where the run asks nothing now, it needs no answer: it looks by itself once its question is open.
+            let _ = thread.answer(Which::Id(waits.call), ()).await;
         }
-        // One that is about to pause looks at answers once more. Where the run asks nothing now, it needs no answer either.
-        let _ = thread.answer(Which::Id(waits.call), ()).await;
     }
 
     /// What a permission is asked for.

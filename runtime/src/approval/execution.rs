@@ -10,8 +10,9 @@ use super::{
     desk::{Actor, Checks, Move, entry, tries},
     execute::{Report, receipt_of},
     permit::Held,
-    request::{Waiting, caller, claim, is_claimed_by, record, stops},
+    request::{caller, claim, is_claimed_by, record, stops},
     rows::{Action, Caller, Claim},
+    waiting::Waiting,
 };
 use crate::{
     call::Claimed,

@@ -25,7 +25,7 @@
 //! // Somebody else decides; the answer names what was seen.
 //! let reviewer = Authenticated::by(Principal::new("acme", "bob")?, "passkey");
 //! let answer = Answer::to(&pending, Decision::Approve);
-//! assert_eq!(approvals.answer(&reviewer, answer, &pending.token.unwrap()).await?, State::Approved);
+//! assert_eq!(approvals.answer(&reviewer, answer, pending.token.unwrap()).await?, State::Approved);
 //!
 //! // A worker claims it: only one does, and only if all of it still holds.
 //! let worker = Worker::new(Principal::new("acme", "payer")?);
@@ -77,6 +77,7 @@ mod settle;
 mod text;
 mod token;
 mod view;
+mod waiting;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! An approval within a run: what is proposed, decided and claimed are recorded steps, and the run pauses meanwhile.
 
-use std::{fmt, future::poll_fn, panic::Location, sync::Arc};
+use std::{fmt, panic::Location, sync::Arc};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -10,6 +10,7 @@ use super::{
     permit::Held,
     propose::Offer,
     rows::{Action, Caller},
+    waiting::Waiting,
 };
 use crate::{
     CheckpointError, RunError,
@@ -383,34 +384,4 @@ pub(super) fn caller(run: &Run, call: CallId) -> Caller {
 
 pub(super) fn is_claimed_by(action: &Action, call: &Caller) -> bool {
     action.claim.as_ref().is_some_and(|claim| claim.call.as_ref() == Some(call))
-}
-
-/// A call's wait for what others do to an action. It is told by an answer to its question, whatever that says; what counts is
-/// how the action stands.
-pub(super) struct Waiting<'r> {
-    run: &'r Arc<Run>,
-    slot: Slot,
-    is_open: bool,
-}
-
-impl<'r> Waiting<'r> {
-    pub(super) fn new(run: &'r Arc<Run>, slot: Slot) -> Self {
-        Self { run, slot, is_open: false }
-    }
-
-    /// Waits until somebody says that there may be something new.
-    pub(super) async fn until_told(&mut self, asked: &impl Serialize, why: &str) -> Result<(), ApprovalError> {
-        let payload = Payload::encode(asked).map_err(ApprovalError::Value)?;
-        if self.is_open {
-            // What came has settled nothing.
-            self.run.refuse_answer(self.slot, &ValueError::unfit::<()>(why.to_owned()));
-            self.run.wait_on(self.slot, payload);
-        } else {
-            self.run.open_question(self.slot, payload, "a decision, by `Approvals`");
-            self.is_open = true;
-        }
-        poll_fn(|cx| self.run.poll_answer(self.slot, cx)).await;
-        self.run.look_up(self.slot);
-        Ok(())
-    }
 }
