@@ -239,12 +239,21 @@ pub(crate) struct Environment {
     pub(crate) park_after: Duration,
     /// Whether no more bodies are started.
     pub(crate) draining: AtomicBool,
+    /// Told when a thread is to be looked at at a moment, so that whoever waits for such moments looks anew.
+    pub(crate) due: tokio::sync::Notify,
 }
 
 impl Environment {
     /// The time now, in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> u64 {
         millis(self.clock.now())
+    }
+
+    /// A thread is to be looked at at this moment, if there is one.
+    pub(crate) fn told_of_due(&self, due_ms: Option<u64>) {
+        if due_ms.is_some() {
+            self.due.notify_one();
+        }
     }
 
     /// Tells the observers; the event is made only if there are any.

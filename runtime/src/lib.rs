@@ -99,6 +99,7 @@ mod scope;
 // What a user awaits.
 mod branch;
 mod call;
+mod defer;
 mod interrupt;
 mod recorded;
 mod resource;
@@ -123,6 +124,7 @@ pub mod __private;
 
 pub use branch::{Bounded, bounded, branch};
 pub use checkpoint::CheckpointError;
+pub use defer::{CleanedUp, Deferred, defer};
 #[doc = include_str!("entrypoint/attribute.md")]
 pub use durably_macros::entrypoint;
 #[doc = include_str!("task/attribute.md")]
@@ -142,7 +144,8 @@ pub use runtime::{Recovered, Runtime, RuntimeBuilder, ThreadList, ThreadSummary}
 pub use storage::Status;
 pub use task::{TaskCall, attempt, idempotency_key};
 pub use thread::{
-    AnswerError, CallState, CallStatus, Durability, IfUnfinished, Invoke, Resume, Started, Thread, ThreadState, Which,
+    AnswerError, CallState, CallStatus, Cancel, CancelError, Cancellation, Durability, IfUnfinished, Invoke, Resume,
+    Started, Thread, ThreadState, Which,
 };
 pub use value::ValueError;
 

@@ -18,6 +18,9 @@ const REASON: usize = 1000;
 /// From this class on, what is listed is kept like a thread and is none.
 pub(crate) const RESERVED_CLASSES: u8 = 128;
 
+/// The class of threads of any status but sleeping that somebody has to look at at a moment.
+pub(crate) const DUE_CLASS: u8 = 10;
+
 /// What a thread is doing, or how its last run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -117,8 +120,10 @@ pub(crate) struct Head {
     pub(crate) updated_ms: u64,
     /// Why it is stuck or failed, cut short.
     pub(crate) reason: Option<String>,
-    /// When the nearest sleep ends.
+    /// When somebody has to look at the paused run: the nearest sleep ends, or its deadline passes.
     pub(crate) due_ms: Option<u64>,
+    /// Whether the paused run may have clean-ups to run when it ends.
+    pub(crate) cleans_up: bool,
 }
 
 impl Head {
@@ -132,7 +137,7 @@ impl Head {
             }
             reason
         });
-        Self { status, reason, updated_ms: at_ms, due_ms: None, ..self.clone() }
+        Self { status, reason, updated_ms: at_ms, due_ms: None, cleans_up: false, ..self.clone() }
     }
 }
 
@@ -140,9 +145,12 @@ impl Head {
 pub(crate) fn head_changes(thread: &ThreadId, head: &Head, changes: &mut Vec<Change>) -> Result<(), CheckpointError> {
     let bytes = rmp_serde::to_vec(head).expect("a head has nothing that cannot be written");
     rows::seal(thread, Key::Head, &bytes, rows::PAYLOAD_LIMIT, changes)?;
-    let due_ms = head.due_ms.filter(|_| head.status == Status::Sleeping);
-    let at_ms = due_ms.unwrap_or(head.updated_ms);
-    changes.push(Change::List(Listing { class: head.status.class(), at_ms }));
+    let listing = match head.due_ms {
+        Some(at_ms) if head.status == Status::Sleeping => Listing { class: head.status.class(), at_ms },
+        Some(at_ms) => Listing { class: DUE_CLASS, at_ms },
+        None => Listing { class: head.status.class(), at_ms: head.updated_ms },
+    };
+    changes.push(Change::List(listing));
     Ok(())
 }
 
@@ -282,6 +290,41 @@ pub(crate) async fn answers(
         }
     }
     Ok(answers)
+}
+
+/// A request to cancel a thread's run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CancelRequest {
+    pub(crate) reason: Option<String>,
+    pub(crate) at_ms: u64,
+}
+
+/// Where a request to cancel waits for its run.
+pub(crate) const CANCEL: Key = Key::Aside { space: 2, id: 0, chunk: 0 };
+
+/// A request's rows.
+pub(crate) fn cancel_changes(
+    thread: &ThreadId,
+    request: &CancelRequest,
+    changes: &mut Vec<Change>,
+) -> Result<(), CheckpointError> {
+    let bytes = rmp_serde::to_vec(request).expect("a request has nothing that cannot be written");
+    rows::seal(thread, CANCEL, &bytes, rows::PAYLOAD_LIMIT, changes)
+}
+
+/// Removes a request.
+pub(crate) fn remove_cancel() -> Change {
+    rows::remove(CANCEL)
+}
+
+/// The request to cancel a thread's run that waits for whoever drives it, if there is one.
+pub(crate) async fn cancel_request(
+    checkpointer: &Arc<dyn Checkpointer>,
+    thread: &ThreadId,
+) -> Result<Option<CancelRequest>, CheckpointError> {
+    let stored = checkpointer.scan(thread, CANCEL, CANCEL.with_chunk(u16::MAX)).await?;
+    let Some((key, bytes)) = rows::unseal(thread, stored)?.into_iter().next() else { return Ok(None) };
+    rmp_serde::from_slice(&bytes).map(Some).map_err(|error| damaged(thread, key, &error))
 }
 
 fn damaged(thread: &ThreadId, key: Key, error: &dyn fmt::Display) -> CheckpointError {

@@ -3,6 +3,7 @@
 
 mod again;
 mod basics;
+mod cancel;
 mod cancellation;
 mod combinators;
 mod crowds;

@@ -173,6 +173,7 @@ impl RuntimeBuilder {
             replacements: self.replacements,
             park_after: self.park_after,
             draining: AtomicBool::new(false),
+            due: tokio::sync::Notify::new(),
         };
         let inner = Inner {
             environment: Arc::new(environment),

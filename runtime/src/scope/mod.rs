@@ -2,6 +2,7 @@
 
 mod bodies;
 mod calls;
+mod cleaning;
 mod driving;
 mod liveness;
 mod outbox;
@@ -17,6 +18,7 @@ use std::{
     task::{Context, Poll},
 };
 
+pub(crate) use cleaning::{Action, Cleaning};
 pub(crate) use run::{Driving, Hold, Mode, Run, Step, Stop};
 pub(crate) use waiting::Quiet;
 pub(crate) use wake::{BodySignal, InnerSignal, Polls, Signal, outside, wake_for_release};

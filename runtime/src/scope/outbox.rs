@@ -126,6 +126,9 @@ impl Run {
                 {
                     state.outbox.overlay.push(storage::remove_answer(wait.call.id));
                 }
+                if let Record::Cancel(_) = &entry.record {
+                    state.outbox.overlay.push(storage::remove_cancel());
+                }
                 let sealed =
                     storage::record_changes(&self.thread, self.no, entry.seq, &entry.record, &mut state.outbox.overlay);
                 if let Err(error) = sealed {
@@ -184,7 +187,7 @@ impl Run {
                         }
                     }
                     Then::HandOn(slot, _) => seen.push((*slot, true)),
-                    Then::Nothing | Then::Opened | Then::TryAgain(_) => {}
+                    Then::Nothing | Then::Opened | Then::Cancel | Then::TryAgain(_) => {}
                 }
                 let tries_again = matches!(then, Then::TryAgain(_));
                 if let Some(slot) = state.journal.recorded(then) {

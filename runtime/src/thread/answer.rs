@@ -108,6 +108,10 @@ impl Thread {
             if !head.status.is_unfinished() || head.status == Status::Failed {
                 return Err(AnswerError::NoPendingInterrupt { thread: self.id.clone(), status: Some(head.status) });
             }
+            if storage::cancel_request(checkpointer, &self.id).await.map_err(RunError::from)?.is_some() {
+                // Its questions are withdrawn.
+                return Err(AnswerError::NoPendingInterrupt { thread: self.id.clone(), status: Some(head.status) });
+            }
             let records = storage::load_run(checkpointer, &self.id, head.run).await?;
             let mut questions = Survey::of(&records).questions;
             for (id, answer) in storage::answers(checkpointer, &self.id).await.map_err(RunError::from)? {
@@ -127,7 +131,11 @@ impl Thread {
             };
             let answer = Answer { value: value.clone(), at_ms: self.runtime.inner.environment.now_ms() };
             // The head changes with every pause and end of the run: if it is the same, the question is still open.
-            let expect = vec![Expect::Equals(Key::Head, row), Expect::Absent(storage::answer_key(question))];
+            let expect = vec![
+                Expect::Equals(Key::Head, row),
+                Expect::Absent(storage::answer_key(question)),
+                Expect::Absent(storage::CANCEL),
+            ];
             let mut changes = Vec::new();
             storage::answer_changes(&self.id, question, &answer, &mut changes).map_err(RunError::from)?;
             match checkpointer.commit(Commit { thread: self.id.clone(), expect, changes }).await {

@@ -6,6 +6,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use super::Thread;
@@ -71,6 +72,8 @@ pub struct Invoke<D: Definition> {
     if_unfinished: IfUnfinished,
     /// Whether a completed run counts too.
     once: bool,
+    /// How long the run may take.
+    deadline: Option<Duration>,
 }
 
 /// A run to go on with; await it, or hand it to the pool with [`start`](Self::start).
@@ -143,6 +146,7 @@ impl<D: Definition> Invoke<D> {
             drive: Options { mode, wait: false },
             if_unfinished: IfUnfinished::Refuse,
             once: false,
+            deadline: None,
         }
     }
 
@@ -180,8 +184,39 @@ impl<D: Definition> Invoke<D> {
         self
     }
 
+    /// Limits how long the run may take, from its start on, over pauses, crashes and restarts. Default: what
+    /// `#[entrypoint(timeout = "..")]` says, else no limit.
+    ///
+    /// When the time is over, the run's code is dropped where it awaits, it cleans up (see [`defer`](crate::defer)), and
+    /// ends with [`RunError::TimedOut`]. What had finished is kept: resuming goes on with it, and gives it as long again.
+    /// A run that waits outside of memory is ended by [`run_due`](crate::Runtime::run_due) or
+    /// [`background`](crate::Runtime::background). A run that goes on keeps the limit that it was started with.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use durably::{RunError, Runtime, entrypoint};
+    ///
+    /// #[entrypoint]
+    /// async fn slow() -> u32 {
+    ///     durably::sleep(Duration::from_secs(30)).await;
+    ///     1
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let thread = Runtime::builder().memory().thread("t")?;
+    /// let outcome = thread.invoke(slow()).deadline(Duration::from_millis(10)).await;
+    /// assert!(matches!(outcome, Err(RunError::TimedOut { .. })));
+    /// # Ok::<(), durably::RunError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn deadline(mut self, limit: Duration) -> Self {
+        self.deadline = Some(limit);
+        self
+    }
+
     async fn drive(self) -> Result<Outcome<Payload>, RunError> {
-        let Self { thread, input, drive: options, if_unfinished, once } = self;
+        let Self { thread, input, drive: options, if_unfinished, once, deadline } = self;
         let input = input.ok_or_else(|| RunError::Stalled { entrypoint: D::SPEC.name.to_owned() })?;
         let (recorded, arguments) = record_input::<D>(&input)?;
         drop(input);
@@ -192,7 +227,8 @@ impl<D: Definition> Invoke<D> {
         {
             check_entrypoint::<D>(&thread, head)?;
         }
-        let start = |with| Begin::Start { input: recorded.clone(), digest: arguments.digest(), with };
+        let limit = deadline.or(D::SPEC.timeout);
+        let start = |with| Begin::Start { input: recorded.clone(), digest: arguments.digest(), limit, with };
         let begin = match (&head, if_unfinished) {
             (None, _) => start(Vec::new()),
             (Some(head), _) if once && head.status == Status::Completed => {
@@ -205,6 +241,9 @@ impl<D: Definition> Invoke<D> {
             (Some(head), IfUnfinished::Resume) => {
                 let records = records::<D>(&thread, head).await?;
                 check_input::<D>(&thread, &records, &arguments)?;
+                if thread.carry_out_cancel(&hold, head).await? {
+                    return Ok(Outcome::Cancelled);
+                }
                 Begin::Replay(records)
             }
             (Some(head), IfUnfinished::Discard) if head.status != Status::InDoubt => {
@@ -238,7 +277,13 @@ impl<D: Definition> Resume<D> {
             | Status::Drained
             | Status::InDoubt
             | Status::Failed
-            | Status::Stuck => Begin::Replay(records::<D>(&thread, known).await?),
+            | Status::Stuck => {
+                let records = records::<D>(&thread, known).await?;
+                if thread.carry_out_cancel(&hold, known).await? {
+                    return Ok(Outcome::Cancelled);
+                }
+                Begin::Replay(records)
+            }
         };
         drive_held::<D>(thread, hold, options.mode, head, begin).await
     }

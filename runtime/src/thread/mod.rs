@@ -1,12 +1,14 @@
 //! One thread and its verbs: invoke, resume, answer, and what it is doing.
 
 mod answer;
+mod cancel;
 mod invoke;
 mod state;
 
 use std::fmt;
 
 pub use answer::{AnswerError, Which};
+pub use cancel::{Cancel, CancelError, Cancellation};
 pub use invoke::{Durability, IfUnfinished, Invoke, Resume, Started};
 pub use state::{CallState, CallStatus, ThreadState};
 
