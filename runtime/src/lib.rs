@@ -60,8 +60,8 @@
 //! # What it runs on
 //!
 //! Any tokio runtime with its timers on (`#[tokio::main]`, or a builder's `enable_time` or `enable_all`); one thread is
-//! enough. Nothing runs by itself in the background: when a process begins, [`Runtime::recover`] goes on with what was cut
-//! off, and [`Runtime::run_due`], called now and then, with runs whose sleep is over.
+//! enough. Nothing runs by itself in the background: [`Runtime::background`] goes on with what was cut off and with runs
+//! whose moment has come, and so do [`Runtime::recover`], when a process begins, and [`Runtime::run_due`], now and then.
 //!
 //! # Features
 //!
@@ -140,7 +140,7 @@ pub use policy::RetryPolicy;
 pub use recorded::{now, patched, random, sleep, uuid};
 pub use resource::resource;
 pub use run::{Outcome, Question};
-pub use runtime::{Recovered, Runtime, RuntimeBuilder, ThreadList, ThreadSummary};
+pub use runtime::{Background, DrainReport, Recovered, Runtime, RuntimeBuilder, ThreadList, ThreadSummary};
 pub use storage::Status;
 pub use task::{TaskCall, attempt, idempotency_key};
 pub use thread::{

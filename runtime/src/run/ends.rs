@@ -282,7 +282,7 @@ pub(super) async fn pause(run: &Arc<Run>, head: &mut Head, rest: Rest) -> Result
     };
     let ending = run.with_journal(|journal| journal.is_ending());
     // The clean-ups have no deadline.
-    let deadline = run.deadline.map(|(deadline, _)| deadline).filter(|_| !ending);
+    let deadline = run.deadline.map(|(deadline, _)| deadline).filter(|_| !ending && !run.is_cleaning_within());
     let due_ms = due_ms.into_iter().chain(deadline).min();
     // A drain holds back nested entrypoints too: what they have left to be done is not known then.
     let cleans_up = run.has_clean_ups() || status == Status::Drained;
@@ -313,6 +313,12 @@ pub(super) async fn pause(run: &Arc<Run>, head: &mut Head, rest: Rest) -> Result
 
 /// Writes down, as far as the store still takes it, why the run does not go on.
 pub(super) async fn give_up(run: &Arc<Run>, head: &mut Head, error: RunError) -> Result<Conclusion, RunError> {
+    if matches!(error, RunError::Aborted { .. }) {
+        // In the mode that writes at the end, this is it; before the bodies, since they may not end.
+        run.flush(true, Vec::new());
+        // What stopped the run is told all the same.
+        let _ = run.drained().await;
+    }
     end_bodies(run).await;
     let Some(status) = error.leaves() else { return Err(error) };
     let at_ms = run.environment.now_ms();

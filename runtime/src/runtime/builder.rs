@@ -180,6 +180,7 @@ impl RuntimeBuilder {
             entrypoints: self.entrypoints,
             durability: self.durability,
             running: std::sync::Mutex::default(),
+            drives: super::drain::Drives::default(),
         };
         Runtime { inner: Arc::new(inner) }
     }

@@ -1,6 +1,9 @@
 //! A process's durable runtime: its store, its resources, its entrypoints, and the runs that are driven in it.
 
+mod background;
 mod builder;
+mod drain;
+mod listed;
 mod recover;
 
 use std::{
@@ -10,13 +13,16 @@ use std::{
     time::SystemTime,
 };
 
+pub use background::Background;
 pub use builder::RuntimeBuilder;
+pub use drain::DrainReport;
+pub(crate) use drain::Drive;
 pub use recover::Recovered;
 pub(crate) use recover::Registered;
 
 use crate::{
     CheckpointError, Durability, RunError, Status, Thread, ThreadId, ThreadIdError,
-    checkpoint::{Checkpointer, Cursor, ThreadQuery},
+    checkpoint::{Checkpointer, Cursor},
     environment::{Environment, moment},
     scope::Run,
     storage,
@@ -52,6 +58,8 @@ pub(crate) struct Inner {
     pub(crate) durability: Durability,
     /// The runs that are driven in this process, to be told of answers.
     running: Mutex<HashMap<ThreadId, Weak<Run>>>,
+    /// All drives of this process, also those that have not come to a run.
+    pub(crate) drives: drain::Drives,
 }
 
 /// One thread in a list.
@@ -68,7 +76,7 @@ pub struct ThreadSummary {
     pub version: u32,
     /// Why it is stuck or failed.
     pub reason: Option<String>,
-    /// When the nearest sleep of a run that sleeps ends, also of one that waits for an answer too.
+    /// When a paused run is to be looked at: its nearest sleep ends, its deadline passes, or a request to cancel it waits.
     pub due: Option<SystemTime>,
 }
 
@@ -76,7 +84,8 @@ pub struct ThreadSummary {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ThreadList {
-    /// The threads: those that have been in their status longest come first.
+    /// The threads: those that have been in their status longest come first; after them those that somebody has to look at
+    /// at a moment, in that order.
     pub threads: Vec<ThreadSummary>,
     /// Where the next page goes on; `None` at the end.
     pub next: Option<Cursor>,
@@ -108,16 +117,9 @@ impl Runtime {
         limit: usize,
         after: Option<Cursor>,
     ) -> Result<ThreadList, RunError> {
-        let query = ThreadQuery { class: status.map(Status::class), after, limit, ..ThreadQuery::default() };
-        let page = self.inner.environment.checkpointer.threads(query).await?;
+        let page = listed::page(self.checkpointer(), status, None, after, limit).await?;
         let mut threads = Vec::with_capacity(page.threads.len());
-        let mut next = page.next;
         for listed in page.threads {
-            if listed.listing.class >= storage::RESERVED_CLASSES {
-                // These come last, and are no threads.
-                next = None;
-                break;
-            }
             let head = storage::parse_head(&listed.thread, &listed.head)?;
             threads.push(ThreadSummary {
                 thread: listed.thread,
@@ -128,7 +130,7 @@ impl Runtime {
                 due: head.due_ms.map(moment),
             });
         }
-        Ok(ThreadList { threads, next })
+        Ok(ThreadList { threads, next: page.next })
     }
 
     /// Stops every run of this runtime before its next body starts; bodies that run are let to end. Runs that are
@@ -136,7 +138,7 @@ impl Runtime {
     /// [`undrain`](Self::undrain) or in the next one.
     pub fn drain(&self) {
         self.inner.environment.draining.store(true, Ordering::Release);
-        for run in self.inner.running().values().filter_map(Weak::upgrade) {
+        for run in self.inner.all_driven() {
             run.drains();
         }
     }
@@ -173,6 +175,11 @@ impl Inner {
             running.retain(|_, run| run.strong_count() > 0);
         }
         running.insert(run.thread.clone(), Arc::downgrade(run));
+    }
+
+    /// The runs that are driven here.
+    fn all_driven(&self) -> Vec<Arc<Run>> {
+        self.running().values().filter_map(Weak::upgrade).collect()
     }
 
     /// The run that is driven here on a thread, if there is one.

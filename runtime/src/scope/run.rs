@@ -235,6 +235,12 @@ impl Run {
         self.lock().halted = true;
     }
 
+    /// The drive is stopped as a crash would stop it, but for what is recorded: that is kept.
+    pub(crate) fn cut_off(self: &Arc<Self>) {
+        let what = format!("the drive of thread {}, whose bodies did not end within the drain's time,", self.thread);
+        self.fail(RunError::Aborted { what });
+    }
+
     pub(crate) fn stopped(&self) -> Option<Stop> {
         self.lock().stop.clone()
     }

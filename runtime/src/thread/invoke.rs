@@ -17,6 +17,7 @@ use crate::{
     id::Seq,
     journal::{End, Ended, Record},
     run::{Begin, Plan, drive},
+    runtime::Drive,
     scope::{Hold, Mode},
     storage::{self, Head},
     value::{Arguments, Payload},
@@ -313,11 +314,12 @@ async fn drive_held<D: Definition>(
     head: Option<Head>,
     begin: Begin,
 ) -> Result<Outcome<Payload>, RunError> {
+    let mut driving = Drive::new(thread.runtime.inner.clone(), thread.id.clone());
     let inner = thread.runtime.inner.clone();
     let announce = Box::new(move |run: &Arc<_>| inner.announce(run));
     let environment = thread.runtime.inner.environment.clone();
     let outcome = drive::<D>(Plan { environment, hold, mode, head, begin, announce }).await;
-    thread.runtime.inner.forget(&thread.id);
+    driving.came(&outcome);
     outcome
 }
 
