@@ -98,11 +98,12 @@ impl Journal {
         Scope { id: self.frames[frame.index()].scope, order: Order::Released(frame), owner: of.owner }
     }
 
-    /// Enters the clean-up of an entrypoint that is over. It stands in no body, so that it outlives the entrypoint's call;
-    /// within a task's body it goes with that.
-    pub(crate) fn enter_clean_up(&mut self, entrypoint: &Scope) -> (Frame, Scope) {
+    /// Enters one clean-up of an entrypoint that is over, by its place among them. Each has an order of its own, so that
+    /// one that failed can be opened again though others have come after it. It stands in no body, so that it outlives the
+    /// entrypoint's call; within a task's body it goes with that.
+    pub(crate) fn enter_clean_up(&mut self, entrypoint: &Scope, index: u32) -> (Frame, Scope) {
         let in_a_body = self.is_in_a_body(*entrypoint);
-        let id = self.clean_up_scope(entrypoint.id);
+        let id = call::clean_up(entrypoint.id, self.cut.undone.get(&entrypoint.id).copied().unwrap_or(0), index);
         self.scopes.entry(entrypoint.id).or_default().within.push(id);
         self.cut.clean_ups.push(id);
         let frame = self.enter(id, in_a_body);
@@ -133,10 +134,6 @@ impl Journal {
             state.unpassed.clear();
             state.unseen.clear();
         }
-    }
-
-    pub(super) fn clean_up_scope(&self, entrypoint: ScopeId) -> ScopeId {
-        call::clean_up(entrypoint, self.cut.undone.get(&entrypoint).copied().unwrap_or(0))
     }
 
     /// Something that an entrypoint had got to is opened again: if it had come to an end, that one does not count.

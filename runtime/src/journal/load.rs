@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Attempt, BrokenJournal, CallInfo, CallKind, Journal, Loaded, Outcome, Record, RecordedStep, Resume, Scope, Step,
-    Table, Unread, Wait, Waited, call, cut::Cut,
+    Attempt, BrokenJournal, CallInfo, Journal, Loaded, Outcome, Record, RecordedStep, Resume, Scope, Step, Table,
+    Unread, Wait, Waited, call, cut::Cut,
 };
 use crate::{
     id::{CallId, ScopeId, Seq},
@@ -41,13 +41,7 @@ impl Journal {
                 match *recorded {
                     Recorded::Failure(_) => drop(self.scopes.entry(scope).or_default().unseen.insert(id)),
                     // The calls within are covered by this outcome.
-                    Recorded::Value(_) => {
-                        let within = call::body_scope_id(id);
-                        self.scopes.remove(&within);
-                        if call.kind == CallKind::Entrypoint {
-                            self.scopes.remove(&self.clean_up_scope(within));
-                        }
-                    }
+                    Recorded::Value(_) => drop(self.scopes.remove(&call::body_scope_id(id))),
                 }
                 let loaded = self.loaded_call(call);
                 if self.loaded[loaded as usize].outcome.replace((recorded, attempts)).is_some() {

@@ -1,4 +1,4 @@
-//! The clean-ups of an entrypoint that has come to its end, run as one more entrypoint: in a scope and an order of their own.
+//! What an entrypoint has left to be done at its end, run as entrypoints of their own: each in its scope and its order.
 
 use std::{future::poll_fn, sync::Arc};
 
@@ -7,33 +7,16 @@ use crate::{
     RunError,
     entrypoint::Returned,
     journal::{Frame, Scope},
-    scope::{Ambient, Cleaning, Run, Signal, Within, within},
+    scope::{Cleaning, Run},
 };
 
-/// The clean-up of one entrypoint; gives the messages of those that failed.
-pub(super) fn enter(
-    run: &Arc<Run>,
-    cleaning: Cleaning,
-    (frame, scope, signal): (Frame, Scope, Arc<Signal>),
-) -> Entered<Vec<String>> {
-    let actions = all(run.clone(), cleaning, scope);
-    let name = run.name_of(&cleaning.scope);
-    Entered::new(run.clone(), (frame, scope, signal), name, Box::pin(actions))
-}
-
-/// Runs what is left to be done, the newest first, each in a scope of its own; one that fails does not keep the others.
-async fn all(run: Arc<Run>, cleaning: Cleaning, scope: Scope) -> Returned<Vec<String>> {
-    let mut failed = Vec::new();
-    while let Some((index, action)) = run.next_action(&cleaning) {
-        let own = run.branch(&scope, &format!("defer {index}"));
-        let ambient = Ambient { run: run.clone(), scope: own, body: None };
-        let future = within(ambient.clone(), action);
-        match Within::new(ambient, future).await {
-            Ok(()) => run.cleaned_up(&own),
-            Err(message) => failed.push(message),
-        }
-    }
-    Returned::plain(failed)
+/// The next clean-up of an entrypoint, the newest that is left; gives the message of its error, if it fails.
+pub(super) fn next(run: &Arc<Run>, cleaning: &Cleaning) -> Option<(Entered<Option<String>>, Scope)> {
+    let (index, action) = run.next_action(cleaning)?;
+    let place = run.begin_cleaning(cleaning, index);
+    let scope = place.1;
+    let future = Box::pin(async move { Returned::plain(action().await.err()) });
+    Some((Entered::new(run.clone(), place, run.name_of(&cleaning.scope), future), scope))
 }
 
 /// Cleans up a nested entrypoint that has come to its end. Pending for good if the run is stopped by it, or before it.
@@ -42,13 +25,17 @@ pub(crate) async fn clean_up_nested(run: &Arc<Run>, frame: Frame) {
         // Its code is being dropped with the run's: it cleans up with that.
         return std::future::pending().await;
     }
-    let Some((cleaning, frame, scope, signal)) = run.clean_up_nested(frame) else { return };
-    let name = run.name_of(&cleaning.scope);
-    let mut entered = enter(run, cleaning, (frame, scope, signal));
-    let Returned { output: failed, .. } = poll_fn(|cx| entered.poll(cx)).await;
-    drop(entered);
+    let Some(cleaning) = run.clean_up_of(frame) else { return };
+    let mut failed = Vec::new();
+    while let Some((mut entered, scope)) = next(run, &cleaning) {
+        let Returned { output, .. } = poll_fn(|cx| entered.poll(cx)).await;
+        match output {
+            None => run.cleaned_up(&scope),
+            Some(message) => failed.push(message),
+        }
+    }
     if !failed.is_empty() {
-        run.fail(unclean(name, &failed));
+        run.fail(unclean(run.name_of(&cleaning.scope), &failed));
         std::future::pending().await
     }
 }

@@ -176,29 +176,33 @@ async fn clean_up(run: &Arc<Run>) -> Option<Rest> {
     }
     // What is undone is not to be done at the same time.
     run.bodies_ended().await;
-    let mut failed = Vec::new();
+    let mut error = None;
     for cleaning in clean_ups {
         let name = run.name_of(&cleaning.scope);
-        let mut entered = clean_up::enter(run, cleaning, run.begin_cleaning(&cleaning));
-        let came = step(run, &mut entered).await;
-        drop(entered);
-        match came {
-            Came::Returned(returned) => {
-                if !returned.output.is_empty() {
-                    failed.push(clean_up::unclean(name, &returned.output));
+        let mut failed = Vec::new();
+        while let Some((mut entered, scope)) = clean_up::next(run, &cleaning) {
+            let came = step(run, &mut entered).await;
+            drop(entered);
+            match came {
+                Came::Returned(returned) => match returned.output {
+                    None => run.cleaned_up(&scope),
+                    Some(message) => failed.push(message),
+                },
+                Came::Rests(Some(rest)) => return Some(rest),
+                Came::Rests(None) => {
+                    run.fail(RunError::Stalled { entrypoint: name });
+                    return None;
                 }
+                Came::Stopped(_) => return None,
+                Came::Cut | Came::Continues(..) => unreachable!("the run's code is over"),
             }
-            Came::Rests(Some(rest)) => return Some(rest),
-            Came::Rests(None) => {
-                run.fail(RunError::Stalled { entrypoint: name });
-                return None;
-            }
-            Came::Stopped(_) => return None,
-            Came::Cut | Came::Continues(..) => unreachable!("the run's code is over"),
+        }
+        if !failed.is_empty() {
+            error.get_or_insert(clean_up::unclean(name, &failed));
         }
     }
-    if let Some(first) = failed.into_iter().next() {
-        run.fail(first);
+    if let Some(error) = error {
+        run.fail(error);
     }
     None
 }

@@ -12,7 +12,7 @@ use std::{
 use futures::task::AtomicWaker;
 
 use super::{
-    Ambient,
+    Ambient, Signal,
     run::{Hold, Run, State},
 };
 use crate::{
@@ -38,7 +38,7 @@ struct Group {
     /// The entrypoint's own scope.
     scope: Scope,
     frame: Frame,
-    /// Where it cleans up, once it does.
+    /// Its clean-up that is being run, once one is.
     cleaning: Option<Frame>,
     /// Where it stands among the others of the run: how deep, and the call.
     place: (usize, Option<CallId>),
@@ -181,15 +181,11 @@ impl Run {
         group.actions[index].take().map(|action| (index, action))
     }
 
-    /// Begins the clean-up of a nested entrypoint that has come to its end, if it has left anything to be done.
-    pub(crate) fn clean_up_nested(&self, frame: Frame) -> Option<(Cleaning, Frame, Scope, Arc<super::Signal>)> {
-        let cleaning = {
-            let state = self.lock();
-            let group = state.clean_ups.groups.iter().find(|group| group.frame == frame)?;
-            Cleaning { no: group.no, scope: group.scope }
-        };
-        let (frame, scope, signal) = self.begin_cleaning(&cleaning);
-        Some((cleaning, frame, scope, signal))
+    /// What a nested entrypoint has left to be done, if it has left anything.
+    pub(crate) fn clean_up_of(&self, frame: Frame) -> Option<Cleaning> {
+        let state = self.lock();
+        let group = state.clean_ups.groups.iter().find(|group| group.frame == frame)?;
+        Some(Cleaning { no: group.no, scope: group.scope })
     }
 
     /// What is left to be done at the run's end: the innermost entrypoints first.
@@ -204,12 +200,13 @@ impl Run {
         groups.map(|group| Cleaning { no: group.no, scope: group.scope }).collect()
     }
 
-    /// Enters the clean-up of an entrypoint.
-    pub(crate) fn begin_cleaning(&self, cleaning: &Cleaning) -> (Frame, Scope, Arc<super::Signal>) {
+    /// Enters one clean-up of an entrypoint.
+    pub(crate) fn begin_cleaning(&self, cleaning: &Cleaning, index: usize) -> (Frame, Scope, Arc<Signal>) {
+        let index = u32::try_from(index).expect("an entrypoint leaves fewer than 2^32 things to be done");
         let mut state = self.lock();
         let state = &mut *state;
-        let (frame, scope) = state.journal.enter_clean_up(&cleaning.scope);
-        let signal = Arc::<super::Signal>::default();
+        let (frame, scope) = state.journal.enter_clean_up(&cleaning.scope, index);
+        let signal = Arc::<Signal>::default();
         state.signals.push(signal.clone());
         if let Some(group) = state.clean_ups.group(cleaning.no) {
             group.cleaning = Some(frame);
