@@ -2,12 +2,18 @@
 #![allow(clippy::unwrap_used)]
 
 mod again;
+mod background;
 mod basics;
 mod cancel;
+mod cancel_sweep;
 mod cancellation;
+mod clock_jumps;
 mod combinators;
 mod crowds;
+mod deadline;
+mod defer;
 mod detached;
+mod drain;
 mod failure;
 mod faults;
 mod foreign_wakes;
