@@ -49,6 +49,11 @@ pub(crate) fn millis(moment: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A length of time in whole milliseconds.
+pub(crate) fn length_ms(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The moment of so many milliseconds since 1970.
 pub(crate) fn moment(at_ms: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_millis(at_ms)).unwrap_or(UNIX_EPOCH)

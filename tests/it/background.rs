@@ -143,7 +143,7 @@ fn a_request_for_a_run_whose_code_is_elsewhere_is_carried_out_by_the_background_
             assert_eq!(thread.invoke(reminds("t".to_owned(), 0)).await.unwrap(), Outcome::Drained);
             assert_eq!(thread.cancel().await.unwrap(), Cancellation::Requested);
             // It is listed as drained all the same.
-            let listed = runtime.threads(Some(Status::Drained), 10, None).await.unwrap();
+            let listed = runtime.threads().status(Status::Drained).await.unwrap();
             assert_eq!((listed.threads.len(), listed.threads[0].status), (1, Status::Drained));
         }
         let runtime = world.open(build(&ledger, &stopped, &clock));
@@ -167,12 +167,19 @@ fn threads_that_wait_for_an_answer_are_listed_together_whether_a_moment_is_set_o
             assert_eq!(asked.unwrap().questions().len(), 1);
         }
         let _ = runtime.thread("sleeps").unwrap().invoke(reminds("s".to_owned(), 3)).await.unwrap();
+        let page = async |status: Option<Status>, limit, after| {
+            let mut question = runtime.threads().limit(limit).after(after);
+            if let Some(status) = status {
+                question = question.status(status);
+            }
+            question.await.unwrap()
+        };
         for limit in [1, 2, 3, 7, 100] {
             for (status, expected) in [(Some(Status::Interrupted), 7), (Some(Status::Sleeping), 1), (None, 8)] {
                 let mut after = None;
                 let mut names = std::collections::BTreeSet::new();
                 loop {
-                    let page = runtime.threads(status, limit, after).await.unwrap();
+                    let page = page(status, limit, after).await;
                     assert!(page.threads.len() <= limit);
                     for listed in page.threads {
                         assert!(status.is_none_or(|status| listed.status == status));

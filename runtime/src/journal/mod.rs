@@ -10,6 +10,7 @@
 mod body;
 mod call;
 mod claim;
+mod compact;
 mod cut;
 mod divergence;
 mod hasher;
@@ -19,6 +20,7 @@ mod record;
 mod table;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -31,9 +33,10 @@ pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
 pub use record::CallKind;
 pub(crate) use record::{
-    Attempt, CallInfo, Cancel, End, Ended, Outcome, Record, Resume, Start, Unread, Wait, Waited, Why,
+    Attempt, CallInfo, Cancel, End, Ended, Origin, Outcome, Record, Resume, Start, Unread, Update, Wait, Waited, Why,
 };
 use table::Table;
+pub(crate) use text::Names;
 
 use crate::{
     id::{CallId, ScopeId, Seq},
@@ -113,6 +116,17 @@ struct ScopeState {
     unseen: HashSet<CallId, ByDigest>,
     /// Scopes that stand within, through a branch, and calls whose bodies were begun here.
     within: Vec<ScopeId>,
+    /// What was called last.
+    family: Option<Family>,
+}
+
+/// Calls of one name in one scope.
+#[derive(Debug)]
+struct Family {
+    kind: CallKind,
+    name: std::borrow::Cow<'static, str>,
+    definition: Option<Definition>,
+    id: u128,
 }
 
 /// What the journal has of one call.

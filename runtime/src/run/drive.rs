@@ -1,7 +1,7 @@
 //! Drives one run: its entrypoint is stepped, what it leaves is committed, and its end or pause is written down.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -18,7 +18,7 @@ use crate::{
     Definition, RunError, Status,
     checkpoint::Change,
     entrypoint::{Previous, Returned},
-    environment::{Environment, Event},
+    environment::{Environment, Event, length_ms},
     id::{CallId, RunNo, Seq},
     journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start, Wait, Waited, Why},
     output::Recorded,
@@ -58,6 +58,8 @@ pub(crate) enum Begin {
         limit: Option<Duration>,
         /// What becomes of the run before, in the same step.
         with: Vec<Change>,
+        /// What the thread is marked with from now on, beside what it has.
+        tags: BTreeMap<String, String>,
     },
     /// It goes on from its records.
     Replay(Vec<(Seq, Record)>),
@@ -80,8 +82,8 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
     let Plan { environment, hold, mode, mut head, mut begin, announce } = plan;
     loop {
         let (run, start) = match begin {
-            Begin::Start { input, digest, limit, with } => {
-                begin_run::<D>(&environment, &hold, mode, &mut head, (input, digest, limit), with).await?
+            Begin::Start { input, digest, limit, with, tags } => {
+                begin_run::<D>(&environment, &hold, mode, &mut head, (input, digest, limit, tags), with).await?
             }
             Begin::Replay(records) => go_on(&environment, &hold, mode, &mut head, records).await?,
         };
@@ -133,13 +135,14 @@ async fn begin_run<D: Definition>(
     hold: &Arc<Hold>,
     mode: Mode,
     head: &mut Option<Head>,
-    (input, digest, limit): (Payload, [u8; 32], Option<Duration>),
+    (input, digest, limit, tags): (Payload, [u8; 32], Option<Duration>, BTreeMap<String, String>),
     mut changes: Vec<Change>,
 ) -> Result<(Arc<Run>, Start), RunError> {
     let at_ms = environment.now_ms();
     let no = RunNo(head.as_ref().map_or(1, |head| head.run.0.saturating_add(1)));
     // What another entrypoint saved on the thread before its run was discarded is not this one's.
     let saved = head.as_ref().filter(|head| head.entrypoint == D::SPEC.name).and_then(|head| head.saved);
+    let tags = storage::tagged(head.as_ref().map(|head| head.tags.clone()).unwrap_or_default(), tags)?;
     let new = Head {
         status: Status::Running,
         run: no,
@@ -151,10 +154,12 @@ async fn begin_run<D: Definition>(
         reason: None,
         due_ms: None,
         cleans_up: false,
+        tags: tags.clone(),
     };
     let entrypoint = D::SPEC.name.to_owned();
-    let limit_ms = limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-    let start = Start { entrypoint, version: D::SPEC.version, input, digest, previous: saved, at_ms, limit_ms };
+    let version = D::SPEC.version;
+    let limit_ms = limit.map(length_ms);
+    let start = Start { entrypoint, version, input, digest, previous: saved, at_ms, limit_ms, tags, forked: None };
     // One that was meant for the run before.
     changes.push(storage::remove_cancel());
     let journal = Journal::load(Vec::new(), 0).expect("no records are a journal");
@@ -219,6 +224,12 @@ async fn go_on(
         records.push((Seq(next_seq), Record::Resume(entry.clone())));
         resume = Some(entry);
     }
+    if records.is_empty() && start.limit_ms.is_some() && head.status == Status::Drained {
+        // Its input was staged, or nothing of it had begun: its time begins now.
+        let entry = Resume { reopened: Vec::new(), at_ms: environment.now_ms() };
+        records.push((Seq(next_seq), Record::Resume(entry.clone())));
+        resume = Some(entry);
+    }
     let resumed = !records.is_empty();
     let resumed_at = records.iter().rev().find_map(|(_, record)| match record {
         Record::Resume(resume) => Some(resume.at_ms),
@@ -276,7 +287,7 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
         Came::Rests(None) => give_up(run, head, RunError::Stalled { entrypoint: run.entrypoint.clone() }).await,
         Came::Continues(input, digest) => {
             // The new run is today's code's.
-            let next = Start { version: D::SPEC.version, input, digest, ..start.clone() };
+            let next = Start { version: D::SPEC.version, input, digest, forked: None, ..start.clone() };
             continue_as_new(run, head, next).await
         }
         Came::Stopped(Stop::Error(error)) => give_up(run, head, error).await,
@@ -292,16 +303,7 @@ async fn enter<D: Definition>(run: &Arc<Run>, start: &Start) -> Result<Entered<D
     })?;
     let previous = match start.previous {
         None => None,
-        Some((no, seq)) => {
-            let record = storage::load_record(&run.environment.checkpointer, &run.thread, no, seq).await?;
-            match record {
-                Some(Record::End(End { how: Ended::Completed { output, save }, .. })) => Some(save.unwrap_or(output)),
-                _ => {
-                    let detail = "the value that the last success saved is not there".to_owned();
-                    return Err(RunError::Corrupt { thread: run.thread.clone(), run: no, seq, detail });
-                }
-            }
-        }
+        Some(place) => Some(storage::saved(&run.environment.checkpointer, &run.thread, place).await?),
     };
     let body = D::run(input, Previous(previous)).map_err(|source| RunError::Value {
         what: format!("the saved value of entrypoint {:?}", D::SPEC.name),

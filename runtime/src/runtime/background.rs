@@ -3,7 +3,11 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{Runtime, listed};
-use crate::{CheckpointError, RunError, Status, environment::moment, storage};
+use crate::{
+    CheckpointError, RunError, Status,
+    environment::{length_ms, moment},
+    storage,
+};
 
 /// How long the driver sleeps at most before it looks at the clock again: somebody may have set it meanwhile. It is also how
 /// long a thread is left alone that is due and could not be driven.
@@ -104,7 +108,7 @@ impl Runtime {
         let mut after = None;
         let mut found = Vec::new();
         loop {
-            let page = self.threads(Some(Status::Running), 256, after).await?;
+            let page = self.threads().status(Status::Running).limit(256).after(after).await?;
             for summary in page.threads {
                 if let Some(entrypoint) = self.inner.entrypoints.get(summary.entrypoint.as_str())
                     && !self.checkpointer().is_leased(&summary.thread)
@@ -137,7 +141,7 @@ async fn watch(runtime: Runtime) {
             // Whoever uses the store is told of it; here it is only tried again.
             Err(_) => None,
         };
-        let latest = environment.now_ms().saturating_add(u64::try_from(LOOK.as_millis()).unwrap_or(u64::MAX));
+        let latest = environment.now_ms().saturating_add(length_ms(LOOK));
         let wake = moment(next.map_or(latest, |next| next.min(latest)));
         tokio::select! {
             () = told => {}

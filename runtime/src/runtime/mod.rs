@@ -5,12 +5,13 @@ mod builder;
 mod drain;
 mod listed;
 mod recover;
+mod retention;
+mod threads;
 
 use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
-    time::SystemTime,
 };
 
 pub use background::Background;
@@ -19,13 +20,11 @@ pub use drain::DrainReport;
 pub(crate) use drain::Drive;
 pub use recover::Recovered;
 pub(crate) use recover::Registered;
+pub use threads::{RuntimeStats, ThreadList, ThreadSummary, Threads};
 
 use crate::{
-    CheckpointError, Durability, RunError, Status, Thread, ThreadId, ThreadIdError,
-    checkpoint::{Checkpointer, Cursor},
-    environment::{Environment, moment},
+    CheckpointError, Durability, Thread, ThreadId, ThreadIdError, checkpoint::Checkpointer, environment::Environment,
     scope::Run,
-    storage,
 };
 
 /// A durable runtime: opens a store once, and gives threads to run entrypoints on. Cheap to clone.
@@ -56,39 +55,14 @@ pub(crate) struct Inner {
     pub(crate) environment: Arc<Environment>,
     pub(crate) entrypoints: HashMap<&'static str, Arc<dyn Registered>>,
     pub(crate) durability: Durability,
+    /// Which runs of a thread are kept when one of them ends; `None`: all.
+    pub(super) retention: Option<crate::Keep>,
+    /// The prunes that are under way.
+    pub(super) prunes: retention::Prunes,
     /// The runs that are driven in this process, to be told of answers.
     running: Mutex<HashMap<ThreadId, Weak<Run>>>,
     /// All drives of this process, also those that have not come to a run.
     pub(crate) drives: drain::Drives,
-}
-
-/// One thread in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ThreadSummary {
-    /// The thread.
-    pub thread: ThreadId,
-    /// What it is doing, or how its last run ended.
-    pub status: Status,
-    /// The entrypoint of its current or last run.
-    pub entrypoint: String,
-    /// The version of that entrypoint.
-    pub version: u32,
-    /// Why it is stuck or failed.
-    pub reason: Option<String>,
-    /// When a paused run is to be looked at: its nearest sleep ends, its deadline passes, or a request to cancel it waits.
-    pub due: Option<SystemTime>,
-}
-
-/// A page of threads.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct ThreadList {
-    /// The threads: those that have been in their status longest come first; after them those that somebody has to look at
-    /// at a moment, in that order.
-    pub threads: Vec<ThreadSummary>,
-    /// Where the next page goes on; `None` at the end.
-    pub next: Option<Cursor>,
 }
 
 impl Runtime {
@@ -104,33 +78,6 @@ impl Runtime {
     /// [`ThreadIdError`] if the name is empty or longer than 512 bytes.
     pub fn thread(&self, name: impl AsRef<str>) -> Result<Thread, ThreadIdError> {
         Ok(Thread::new(self.clone(), ThreadId::new(name)?))
-    }
-
-    /// Lists threads by status; `None`: all, status by status. At most `limit` at a time, going on after `after`.
-    ///
-    /// # Errors
-    ///
-    /// [`RunError::Checkpoint`] if the store cannot be read.
-    pub async fn threads(
-        &self,
-        status: Option<Status>,
-        limit: usize,
-        after: Option<Cursor>,
-    ) -> Result<ThreadList, RunError> {
-        let page = listed::page(self.checkpointer(), status, None, after, limit).await?;
-        let mut threads = Vec::with_capacity(page.threads.len());
-        for listed in page.threads {
-            let head = storage::parse_head(&listed.thread, &listed.head)?;
-            threads.push(ThreadSummary {
-                thread: listed.thread,
-                status: head.status,
-                entrypoint: head.entrypoint,
-                version: head.version,
-                reason: head.reason,
-                due: head.due_ms.map(moment),
-            });
-        }
-        Ok(ThreadList { threads, next: page.next })
     }
 
     /// Stops every run of this runtime before its next body starts; bodies that run are let to end. Runs that are
@@ -155,6 +102,7 @@ impl Runtime {
     ///
     /// [`CheckpointError`] if what was queued could not be made durable.
     pub async fn close(&self) -> Result<(), CheckpointError> {
+        self.inner.prunes.ended().await;
         self.inner.environment.checkpointer.close().await
     }
 
@@ -180,6 +128,13 @@ impl Inner {
     /// The runs that are driven here.
     fn all_driven(&self) -> Vec<Arc<Run>> {
         self.running().values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// How many runs are driven here.
+    fn driven_now(&self) -> u64 {
+        let running = self.running();
+        let driven = running.values().filter_map(Weak::upgrade).filter(|run| !run.is_stopped());
+        driven.count() as u64
     }
 
     /// The run that is driven here on a thread, if there is one.

@@ -142,7 +142,7 @@ impl Runtime {
     async fn find(&self, status: Status, found: &mut Vec<(ThreadId, Arc<dyn Registered>)>) -> Result<(), RunError> {
         let mut after = None;
         loop {
-            let page = self.threads(Some(status), PAGE, after).await?;
+            let page = self.threads().status(status).limit(PAGE).after(after).await?;
             for summary in page.threads {
                 if !self.checkpointer().is_leased(&summary.thread) {
                     found.push((summary.thread, self.registered(summary.entrypoint)?));
