@@ -1,6 +1,8 @@
 //! Cancelling a run: durable at once, carried out in its place of the order, the same after a crash anywhere in it.
 
-use durably::{AnswerError, CancelError, Cancellation, Outcome, RunError, Status, entrypoint, interrupt, task};
+use durably::{
+    AnswerError, CancelError, Cancellation, CheckpointWhat, Outcome, RunError, Status, entrypoint, interrupt, task,
+};
 use tests::{
     Chance, Ledger, World, block_on, cut_after_every_record, in_every_mode, on_every_checkpointer, pends, size,
 };
@@ -479,4 +481,24 @@ async fn yields(times: usize) {
     for _ in 0..times {
         tokio::task::yield_now().await;
     }
+}
+
+#[test]
+fn a_fork_of_a_cancelled_run_goes_on_from_before_that_and_its_history_says_why_it_ended() {
+    on_every_checkpointer(async |world| {
+        let ledger = Ledger::default();
+        let runtime = world.open(|builder| builder.resource(ledger.clone()).entrypoint(asks_and_cleans_up));
+        let thread = runtime.thread("t").unwrap();
+        assert_eq!(thread.invoke(asks_and_cleans_up()).await.unwrap().questions().len(), 1);
+        assert_eq!(thread.cancel().because("late").await.unwrap(), Cancellation::Cancelled);
+        let history = thread.history().await.unwrap();
+        let ends: Vec<&CheckpointWhat> = history.iter().map(|at| &at.what).collect();
+        assert!(matches!(ends[0], CheckpointWhat::Cancelled { reason: Some(reason) } if reason == "late"));
+        assert!(ends.iter().any(|what| matches!(what, CheckpointWhat::Stopped { limit: None, .. })));
+        let fork = thread.fork(history[0].id).to("fork").await.unwrap();
+        assert_eq!(fork.state().await.unwrap().unwrap().questions.len(), 1);
+        fork.answer("go on?", true).await.unwrap();
+        assert_eq!(fork.resume(asks_and_cleans_up).await.unwrap(), Outcome::Completed(true));
+        assert_eq!(ledger.count("undo 1"), 2);
+    });
 }

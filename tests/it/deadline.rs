@@ -152,3 +152,25 @@ fn a_deadline_that_is_cut_off_at_any_record_ends_the_same_and_can_be_resumed() {
         },
     );
 }
+
+#[test]
+fn a_staged_run_and_a_fork_have_their_whole_time_from_when_they_begin() {
+    on_every_checkpointer(async |world| {
+        let (ledger, gate, clock) = (Ledger::default(), Gate::default(), HandClock::default());
+        let runtime = world.open(build(&ledger, &gate, &clock));
+        let thread = runtime.thread("t").unwrap();
+        thread.stage(takes_long()).await.unwrap();
+        clock.forward(HOUR * 2);
+        let run = thread.resume(takes_long).start();
+        gate.begun.notified().await;
+        clock.forward(HOUR * 2);
+        assert!(matches!(run.await, Err(RunError::TimedOut { .. })));
+        // A fork of a run that was stopped goes on from before that.
+        let stopped = thread.state().await.unwrap().unwrap().checkpoint;
+        clock.forward(HOUR * 2);
+        let fork = thread.fork(stopped).to("fork").await.unwrap();
+        gate.go_on.notify_one();
+        assert_eq!(fork.resume(takes_long).await.unwrap(), Outcome::Completed(11));
+        assert_eq!((ledger.count("quick 1"), ledger.count("undo")), (1, 2));
+    });
+}
