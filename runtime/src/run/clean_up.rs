@@ -36,7 +36,7 @@ pub(crate) async fn clean_up_nested(run: &Arc<Run>, frame: Frame) {
     }
     if !failed.is_empty() {
         run.fail(unclean(run.name_of(&cleaning.scope), &failed));
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
