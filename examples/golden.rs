@@ -54,6 +54,11 @@ fn crash_resume_goes_on_where_it_was() {
 }
 
 #[test]
+fn publish_publishes_what_was_approved_once() {
+    check("publish", 1);
+}
+
+#[test]
 fn chat_keeps_each_saved_value_once() {
     check("chat", 1);
 }

@@ -11,6 +11,7 @@ use std::{
 
 use crate::{
     RunError, ValueError,
+    id::CallId,
     journal::{CallKind, Definition, NewCall, Slot},
     output::Recorded,
     scope::{Ambient, BodySignal, InnerSignal, Run, Step, outside},
@@ -78,6 +79,11 @@ impl<'a, T> Claimed<'a, T> {
         let work = if run.is_recorded(slot) { None } else { work(&run, slot) };
         let work = work.map_or(Working::None, |work| Working::Here(work, None));
         Some(Self { run, slot, name, read, work })
+    }
+
+    /// The call's identity.
+    pub(crate) fn id(&self) -> Option<CallId> {
+        self.run.call_id(self.slot)
     }
 
     /// Polls the work where the call is awaited.

@@ -55,6 +55,7 @@
 //! * In [`Durability::Sync`], the default, a record is on disk before its value is visible to anyone.
 //! * A finished task's body does not run again; one that was cut off does (use [`idempotency_key`] for what receives it).
 //! * A task's failure is an outcome like a value. Resuming a failed run opens again what it did not get past.
+//! * What somebody has to approve is executed exactly as it was seen, at most once: see [`approval`].
 //! * A wrong replay is worse than an error: damage, lost tails, changed code and changed types are typed errors.
 //!
 //! # Memory and time travel
@@ -121,6 +122,9 @@ mod run;
 // A process's runtime, and its threads.
 mod runtime;
 mod thread;
+
+// Actions that somebody has to approve.
+pub mod approval;
 
 // Built on the above, for tests.
 #[cfg(feature = "testing")]

@@ -3,6 +3,7 @@
 
 mod again;
 mod answering;
+mod approval;
 mod arrivals;
 mod asking;
 mod background;

@@ -100,6 +100,8 @@ pub enum CallKind {
     Random,
     /// A marker of changed code.
     Patch,
+    /// A step of an approval.
+    Approval,
 }
 
 impl CallKind {
@@ -113,13 +115,22 @@ impl CallKind {
             Self::Now => 4,
             Self::Random => 5,
             Self::Patch => 6,
+            Self::Approval => 20,
         }
     }
 
     pub(super) fn of_code(code: u8) -> Option<Self> {
-        [Self::Task, Self::Entrypoint, Self::Interrupt, Self::Timer, Self::Now, Self::Random, Self::Patch]
-            .into_iter()
-            .find(|kind| kind.code() == code)
+        let all = [
+            Self::Task,
+            Self::Entrypoint,
+            Self::Interrupt,
+            Self::Timer,
+            Self::Now,
+            Self::Random,
+            Self::Patch,
+            Self::Approval,
+        ];
+        all.into_iter().find(|kind| kind.code() == code)
     }
 
     /// The word for people.
@@ -132,6 +143,7 @@ impl CallKind {
             Self::Now => "now",
             Self::Random => "random",
             Self::Patch => "patched",
+            Self::Approval => "approval",
         }
     }
 }

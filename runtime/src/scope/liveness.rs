@@ -56,6 +56,8 @@ pub(super) struct Activity {
     pub(super) body: Option<Waker>,
     /// Whether the body waits until its question is open.
     pub(super) waits_to_open: bool,
+    /// Whether it was told that there is something new beside its question.
+    pub(super) told: bool,
     /// Whether it has a body that was begun and has not ended.
     pub(super) begun: bool,
     /// It was woken, and not polled since.
@@ -188,6 +190,16 @@ impl Liveness {
         self.shift_blocked(journal, slot, true);
     }
 
+    /// The call does not wait any more, and its body goes on.
+    pub(super) fn end_wait(&mut self, journal: &Journal, slot: Slot) {
+        if journal.call(slot).is_some()
+            && let Some(place) = self.activities[slot.index()].wait.take()
+        {
+            self.waits.remove(&place);
+            self.shift_blocked(journal, slot, false);
+        }
+    }
+
     /// The call's body is over, or gone.
     pub(super) fn end(&mut self, journal: &Journal, slot: Slot) {
         let Some(call) = journal.call(slot) else { return };
@@ -246,6 +258,11 @@ impl Liveness {
             (_, Waits::Answer(_, check)) => Some((slot, *check)),
             (_, Waits::Until(_)) => None,
         }
+    }
+
+    /// The call that has opened this question and has not ended, whether it waits now or not.
+    pub(super) fn asks_at(&self, question: CallId) -> Option<Slot> {
+        self.asking.get(&question).copied()
     }
 
     /// How long its body has waited for the outside, all in all.

@@ -48,6 +48,11 @@ impl Earlier {
     }
 }
 
+/// Whether calls of this kind have questions.
+fn asks(kind: CallKind) -> bool {
+    matches!(kind, CallKind::Interrupt | CallKind::Approval)
+}
+
 impl Questions {
     /// Takes in a record of an earlier drive.
     fn load(&mut self, seq: Seq, record: &Record) {
@@ -57,7 +62,7 @@ impl Questions {
                 Waited::Withdrawn => drop(self.open.remove(&wait.call.id)),
                 Waited::Refused { .. } | Waited::Until { .. } => {}
             },
-            Record::Outcome(Outcome { call, .. }) if call.kind == CallKind::Interrupt => {
+            Record::Outcome(Outcome { call, .. }) if asks(call.kind) => {
                 self.open.remove(&call.id);
             }
             _ => {}
@@ -93,8 +98,13 @@ impl Questions {
                 }
                 Waited::Until { .. } | Waited::Refused { .. } | Waited::Withdrawn => Ok(()),
             },
-            Record::Outcome(Outcome { call, .. }) if call.kind == CallKind::Interrupt => {
+            Record::Outcome(Outcome { call, .. }) if asks(call.kind) => {
                 match (self.open.remove(&call.id), self.taken.remove(&call.id)) {
+                    // It was settled by something else than its answer.
+                    (Some(entry), None) if call.kind == CallKind::Approval => {
+                        storage::withdraw_changes(call.id, &entry, changes);
+                        Ok(())
+                    }
                     (Some(entry), Some(answer)) => storage::take_changes(thread, call.id, &entry, seq, answer, changes),
                     (Some(_) | None, _) => Ok(()),
                 }

@@ -194,6 +194,53 @@ impl Run {
         (state.questions, state.refused) = (earlier.questions, earlier.refused);
     }
 
+    /// The call looks whether what it was told of is what it waits for: it is alive meanwhile.
+    pub(crate) fn look_up(&self, slot: Slot) {
+        let mut state = self.lock();
+        let State { journal, liveness, .. } = &mut *state;
+        liveness.end_wait(journal, slot);
+    }
+
+    /// It is not: the call waits on, for an answer to its question.
+    pub(crate) fn wait_on(self: &Arc<Self>, slot: Slot, asked: &Arc<Asked>, check: AnswerCheck) {
+        self.lock().begin_wait(slot, Waits::Answer(asked.clone(), check));
+        self.nudge();
+    }
+
+    /// Tells a call that has a question that there is something new beside it, whether it waits now or is about to.
+    pub(crate) fn tell(&self, call: CallId) {
+        let waker = {
+            let mut state = self.lock();
+            let State { journal, liveness, .. } = &mut *state;
+            let Some(slot) = liveness.asks_at(call) else { return };
+            liveness.of(slot).told = true;
+            liveness.end_wait(journal, slot);
+            liveness.of(slot).body.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Whether the call was told that there is something new.
+    pub(crate) fn poll_told(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.journal.call(slot).is_none() {
+            return Poll::Pending;
+        }
+        let activity = state.liveness.of(slot);
+        if std::mem::take(&mut activity.told) {
+            return Poll::Ready(());
+        }
+        activity.body = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Returns once the call's question can be answered.
+    pub(crate) async fn can_be_answered(&self, slot: Slot) {
+        poll_fn(|cx| self.poll_open(slot, cx)).await;
+    }
+
     /// Takes over what is in the inbox; the open questions that are not.
     pub(crate) fn take_inbox(self: &Arc<Self>, inbox: Vec<(CallId, Entry)>) -> Vec<(CallId, Entry)> {
         let mut rows = HashMap::with_capacity(inbox.len());

@@ -12,6 +12,7 @@ fn info(dice: &mut Dice) -> CallInfo {
         CallKind::Now,
         CallKind::Random,
         CallKind::Patch,
+        CallKind::Approval,
     ];
     CallInfo {
         id: id(dice),
