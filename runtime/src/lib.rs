@@ -137,10 +137,10 @@ pub use durably_macros::entrypoint;
 pub use durably_macros::task;
 pub use entrypoint::{Definition, EntrypointCall, EntrypointFn, Final, continue_as_new};
 pub use environment::{CallView, Clock, Event, Observer, Recall, ReplacedCall, RunView, SystemClock};
-pub use error::RunError;
+pub use error::{AnswerError, RunError};
 pub use id::{CallId, CallIdError, CheckpointId, CheckpointIdError, RunNo, Seq, ThreadId, ThreadIdError};
-pub use interrupt::{Interrupt, interrupt};
-pub use journal::{CallKind, CallSketch, Nondeterminism, RecordedStep};
+pub use interrupt::{Cancellable, Interrupt, interrupt};
+pub use journal::{AnswerKind, CallKind, CallSketch, Nondeterminism, RecordedStep};
 pub use output::{Failure, TaskError, TaskErrorKind};
 pub use policy::RetryPolicy;
 pub use recorded::{now, patched, random, sleep, uuid};
@@ -150,9 +150,9 @@ pub use runtime::{Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, 
 pub use storage::Status;
 pub use task::{TaskCall, attempt, idempotency_key};
 pub use thread::{
-    AnswerError, CallState, CallStatus, Checkpoint, CheckpointKind, CheckpointWhat, Durability, Fork, ForkedFrom,
-    History, IfUnfinished, Invoke, Keep, Pruned, RecordedValue, Resume, RunSize, RunSummary, Runs, Stage, Started,
-    Thread, ThreadSize, ThreadState, Update, Which,
+    AnswerState, Answering, CallState, CallStatus, Checkpoint, CheckpointKind, CheckpointWhat, Command, Durability,
+    Fork, ForkedFrom, History, IfUnfinished, Invoke, Keep, Pruned, RecordedValue, Resume, RunSize, RunSummary, Runs,
+    Stage, Started, Thread, ThreadSize, ThreadState, Update, Which,
 };
 pub use value::ValueError;
 

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod again;
+mod answering;
+mod arrivals;
+mod asking;
 mod basics;
 mod cancellation;
 mod combinators;
@@ -13,6 +16,7 @@ mod foreign_wakes;
 mod fork;
 mod history;
 mod identity;
+mod inbox;
 mod interrupts;
 mod memory;
 mod mend;
@@ -20,6 +24,7 @@ mod names;
 mod nested;
 mod nondeterminism;
 mod panics;
+mod pausing;
 mod prune;
 mod random_flows;
 mod recorded;
