@@ -289,6 +289,34 @@ fn an_edit_of_another_type_is_an_error_where_it_is_read_and_another_fork_mends_i
 }
 
 #[test]
+fn an_edited_answer_of_another_type_is_refused_where_the_type_is_known_and_nothing_is_written() {
+    on_every_checkpointer(async |world| {
+        let lab = Lab::new();
+        let asked = {
+            let runtime = lab.open(&world);
+            let thread = runtime.thread("t").unwrap();
+            let asked = thread.invoke(trade(5)).await.unwrap().questions()[0].id();
+            thread.answer("buy?", true).await.unwrap();
+            thread.resume(trade).await.unwrap().completed().unwrap();
+            match thread.fork(id("1.3")).edit(asked, "perhaps").to("other").await {
+                Err(RunError::Value { what, .. }) => assert!(what.contains("buy?"), "{what}"),
+                other => panic!("{other:?}"),
+            }
+            assert!(runtime.thread("other").unwrap().state().await.unwrap().is_none());
+            asked
+        };
+        // A process that has not come by the question finds it when the run goes on.
+        let runtime = lab.open(&world);
+        let thread = runtime.thread("t").unwrap();
+        let other = thread.fork(id("1.3")).edit(asked, "perhaps").to("other").await.unwrap();
+        let read = other.resume(trade).await;
+        assert!(matches!(read, Err(RunError::Value { .. })), "{read:?}");
+        let mended = thread.fork(id("1.3")).edit(asked, false).to("other").discard_unfinished().await.unwrap();
+        assert_eq!(mended.resume(trade).await.unwrap(), Outcome::Completed("10 false 0".to_owned()));
+    });
+}
+
+#[test]
 fn an_edit_of_a_call_without_an_outcome_is_a_typed_error() {
     on_every_checkpointer(async |world| {
         let lab = Lab::new();

@@ -14,7 +14,7 @@ use crate::{
     CallId, CheckpointError, CheckpointId, RunError, Status, ThreadIdError, ValueError,
     checkpoint::BoxFuture,
     id::{RunNo, Seq},
-    journal::{End, Ended, Origin, Outcome, Record, Resume, Start, Update},
+    journal::{End, Ended, Origin, Outcome, Record, Resume, Start, Update, Wait, Waited},
     output::Recorded,
     scope::Earlier,
     storage::{self, Head},
@@ -90,8 +90,9 @@ impl Fork {
     /// Gives a call another outcome than the recorded one, an interrupt another answer: what if it had said no? The fork
     /// ends with that outcome, since everything after it may depend on it. One call of a fork: the last one counts.
     ///
-    /// The value must be of the type that the code expects there. Of another type, it is found when the run goes on: an
-    /// error at that call, and the fork is stuck.
+    /// The value must be of the type that the code expects there. An answer is checked now where this process has come by
+    /// the question's code, or where the question has a schema: [`RunError::Value`], and no fork is made. All else of
+    /// another type is found when the run goes on: the same error at that call, and the fork is stuck.
     pub fn edit(mut self, call: CallId, value: impl Serialize) -> Self {
         self.edit = Some((call, Payload::encode(&value)));
         self
@@ -124,6 +125,7 @@ impl Fork {
             let Prefix { mut records, previous } = Prefix::load(&source, at).await?;
             if let Some((call, value)) = &edit {
                 let at_ms = source.runtime.inner.environment.now_ms();
+                check_answer(&source, &records, *call, value)?;
                 records =
                     edited(records, *call, value, at_ms).ok_or(RunError::NoOutcome { call: *call, checkpoint: at })?;
             }
@@ -181,6 +183,24 @@ fn edited(mut records: Vec<Record>, call: CallId, value: &Payload, at_ms: u64) -
         records.push(Record::Outcome(Outcome { recorded, at_ms, answered: None, ..outcome }));
     }
     Some(records)
+}
+
+/// Refuses an answer that the code or the question's schema would not take, as far as this process knows.
+fn check_answer(source: &Thread, records: &[Record], call: CallId, value: &Payload) -> Result<(), RunError> {
+    let asked = records.iter().rev().find_map(|record| match record {
+        Record::Wait(Wait { call: info, what: Waited::Answer(asked), .. }) if info.id == call => Some((info, asked)),
+        _ => None,
+    });
+    let Some((info, asked)) = asked else { return Ok(()) };
+    let unfit = |source| RunError::Value { what: format!("the edited answer to question {:?}", info.name), source };
+    if let Some(check) = source.runtime.inner.environment.answer_types.check(&info.file, info.line, &asked.expects) {
+        check(value).map_err(unfit)?;
+    }
+    let Some(schema) = &asked.schema else { return Ok(()) };
+    schema.accepts(value).map_err(|misfit| {
+        let type_name = "what the question's schema asks for";
+        unfit(ValueError::Unreadable { type_name, path: misfit.path, cause: misfit.why, retyped: false })
+    })
 }
 
 /// Writes the records as the target's newest run.

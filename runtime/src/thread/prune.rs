@@ -78,8 +78,8 @@ pub struct ThreadSize {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunSize {
-    /// The number of the run; 0 for what is of no run.
-    pub run: u32,
+    /// The run; `None` for what is of none that is there.
+    pub run: Option<RunNo>,
     /// How many rows; a record has one for each 4 KiB that it has begun.
     pub rows: u64,
     /// How many bytes.
@@ -184,22 +184,22 @@ impl Thread {
     pub async fn size(&self) -> Result<ThreadSize, RunError> {
         let checkpointer = self.runtime.checkpointer();
         let mut size = ThreadSize::default();
-        let measured = async |run: u32, first: Key, last: Key| {
+        let measured = async |run: Option<RunNo>, first: Key, last: Key| {
             let rows = checkpointer.scan(&self.id, first, last).await?;
             let bytes = rows.iter().map(|(_, row)| row.len() as u64).sum();
             Ok::<RunSize, CheckpointError>(RunSize { run, rows: rows.len() as u64, bytes })
         };
-        size.beside = measured(0, Key::Head, Key::Head).await?;
+        size.beside = measured(None, Key::Head, Key::Head).await?;
         let after = Key::Answer { question: (0, 0), chunk: 0 };
-        let more = measured(0, after, Key::LAST).await?;
+        let more = measured(None, after, Key::LAST).await?;
         (size.beside.rows, size.beside.bytes) = (size.beside.rows + more.rows, size.beside.bytes + more.bytes);
         let Some((head, _)) = storage::head(checkpointer, &self.id).await? else { return Ok(size) };
         let oldest = storage::oldest(checkpointer, &self.id).await?.run;
         let before = Key::Record { run: oldest.0.saturating_sub(1), seq: u32::MAX, chunk: u16::MAX };
-        size.kept = measured(0, Key::Record { run: 0, seq: 0, chunk: 0 }, before).await?;
-        for run in oldest.0..=head.run.0 {
-            let (first, last) = storage::run_rows(RunNo(run), 0, u32::MAX);
-            size.runs.push(measured(run, first, last).await?);
+        size.kept = measured(None, Key::Record { run: 0, seq: 0, chunk: 0 }, before).await?;
+        for run in (oldest.0..=head.run.0).map(RunNo) {
+            let (first, last) = storage::run_rows(run, 0, u32::MAX);
+            size.runs.push(measured(Some(run), first, last).await?);
         }
         Ok(size)
     }

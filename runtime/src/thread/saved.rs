@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Thread, ThreadState};
 use crate::{
-    CheckpointId, RunError, ThreadId, ValueError,
+    RunError, ThreadId, ValueError,
     id::{RunNo, Seq},
     storage,
     value::Payload,
@@ -36,7 +36,8 @@ impl RecordedValue {
 pub(super) enum Kept {
     Nothing,
     Value(RecordedValue),
-    Pruned(CheckpointId),
+    /// It was there; why it is no more.
+    Gone(RunError),
 }
 
 impl ThreadState {
@@ -45,11 +46,12 @@ impl ThreadState {
     /// # Errors
     ///
     /// [`RunError::Pruned`] if it was there and is no more: only at a checkpoint before the newest run.
+    /// [`RunError::Corrupt`] if it is damaged.
     pub fn saved(&self) -> Result<Option<RecordedValue>, RunError> {
         match &self.saved {
             Kept::Nothing => Ok(None),
             Kept::Value(value) => Ok(Some(value.clone())),
-            Kept::Pruned(checkpoint) => Err(RunError::Pruned { thread: self.thread.clone(), checkpoint: *checkpoint }),
+            Kept::Gone(error) => Err(error.clone()),
         }
     }
 
@@ -65,7 +67,8 @@ impl Thread {
         let Some(place) = place else { return Ok(Kept::Nothing) };
         match storage::saved(self.runtime.checkpointer(), &self.id, place).await {
             Ok(value) => Ok(Kept::Value(RecordedValue(value))),
-            Err(RunError::Pruned { checkpoint, .. }) => Ok(Kept::Pruned(checkpoint)),
+            // All else that is known of the thread is shown nevertheless.
+            Err(error @ (RunError::Pruned { .. } | RunError::Corrupt { .. })) => Ok(Kept::Gone(error)),
             Err(error) => Err(error),
         }
     }
