@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! base 16  ordinal v  kind 1  scope 16  frame 1 [16]  name s  digest 32  length v  preview s  file s  line v
-//! attempts v  at_ms v  took_ms v  0 fingerprint 8 value s | 1 failure s  [answered s]
+//! attempts v  at_ms v  took_ms v  0 fingerprint 8 value s | 1 failure s  (and 2: answered s)
 //! v: LEB128;  s: v bytes, and they;  frame: 0 none, 1 the scope, 2 another one;  failure, answered: MessagePack by position;
 //! answered: only of a question's
 //! ```
@@ -20,20 +20,24 @@ use crate::{
     value::Payload,
 };
 
+/// Beside a value or a failure: how the question was answered follows.
+const NOTED: u8 = 2;
+
 pub(super) fn write(outcome: &Outcome, bytes: &mut Vec<u8>) {
     let Outcome { call, recorded, attempts, at_ms, took_ms, answered } = outcome;
     write_call(call, bytes);
     for number in [u64::from(*attempts), *at_ms, u64::from(*took_ms)] {
         write_number(number, bytes);
     }
+    let noted = if answered.is_some() { NOTED } else { 0 };
     match &**recorded {
         Recorded::Value(Payload { fingerprint, bytes: value }) => {
-            bytes.push(0);
+            bytes.push(noted);
             bytes.extend_from_slice(&fingerprint.to_le_bytes());
             write_bytes(value, bytes);
         }
         Recorded::Failure(failure) => {
-            bytes.push(1);
+            bytes.push(1 | noted);
             let failure = rmp_serde::to_vec(failure).expect("a failure has nothing that cannot be written");
             write_bytes(&failure, bytes);
         }
@@ -84,15 +88,16 @@ pub(super) fn read(bytes: &[u8], names: &mut Names) -> Result<Outcome, RecordErr
     let mut rest = Rest(bytes);
     let call = rest.call(names)?;
     let (attempts, at_ms, took_ms) = (rest.small()?, rest.number()?, rest.small()?);
-    let recorded = match rest.byte()? {
+    let what = rest.byte()?;
+    let recorded = match what & !NOTED {
         0 => {
             let fingerprint = u64::from_le_bytes(*rest.array()?);
             Recorded::Value(Payload { fingerprint, bytes: rest.bytes()?.to_vec() })
         }
         1 => Recorded::Failure(rest.packed("failure")?),
-        other => return Err(RecordError(format!("neither a value nor a failure, but {other}"))),
+        _ => return Err(RecordError(format!("neither a value nor a failure, but {what}"))),
     };
-    let answered = if rest.0.is_empty() { None } else { Some(rest.packed("note of an answer")?) };
+    let answered = if what & NOTED == 0 { None } else { Some(rest.packed("note of an answer")?) };
     match rest.0.len() {
         0 => Ok(Outcome { call, recorded: Arc::new(recorded), attempts, at_ms, took_ms, answered }),
         left => Err(RecordError(format!("{left} bytes after the record's end"))),
