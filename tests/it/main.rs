@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod again;
+mod answering;
+mod arrivals;
+mod asking;
 mod background;
 mod basics;
 mod cancel;
@@ -20,6 +23,7 @@ mod foreign_wakes;
 mod fork;
 mod history;
 mod identity;
+mod inbox;
 mod interrupts;
 mod memory;
 mod mend;
@@ -27,6 +31,7 @@ mod names;
 mod nested;
 mod nondeterminism;
 mod panics;
+mod pausing;
 mod prune;
 mod random_flows;
 mod recorded;

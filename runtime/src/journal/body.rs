@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Attempt, CallKind, Failing, Journal, Order, Outcome, Record, Slot, Stage, Then, Wait, Waited, call,
+    Answered, Attempt, CallKind, Failing, Journal, Order, Outcome, Record, Slot, Stage, Then, Wait, Waited, call,
     load::{changes_the_wait, waited_for},
 };
 use crate::{
@@ -90,7 +90,7 @@ impl Journal {
             return;
         }
         let (then, at_once) = match what {
-            Waited::Answer { .. } => (Then::Opened, true),
+            Waited::Answer(_) => (Then::Opened(slot), true),
             Waited::Refused { .. } | Waited::Withdrawn => (Then::Nothing, true),
             Waited::Until { .. } => (Then::Nothing, false),
         };
@@ -140,6 +140,18 @@ impl Journal {
             }
             Order::AtOnce => Then::HandOn(slot, recorded.clone()),
         };
-        self.append(Record::Outcome(Outcome { call: info, recorded, attempts, at_ms, took_ms }), then, at_once);
+        let answered = self.calls.get_mut(slot).and_then(|call| call.answered.take());
+        self.append(
+            Record::Outcome(Outcome { call: info, recorded, attempts, at_ms, took_ms, answered }),
+            then,
+            at_once,
+        );
+    }
+
+    /// Notes how the call's question was answered, for its outcome.
+    pub(crate) fn note_answer(&mut self, slot: Slot, answered: Answered) {
+        if let Some(call) = self.calls.get_mut(slot) {
+            call.answered = Some(answered);
+        }
     }
 }

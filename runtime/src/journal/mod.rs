@@ -31,9 +31,10 @@ use std::{
 pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stage};
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
-pub use record::CallKind;
+pub use record::{AnswerKind, CallKind};
 pub(crate) use record::{
-    Attempt, CallInfo, Cancel, End, Ended, Origin, Outcome, Record, Resume, Start, Unread, Update, Wait, Waited, Why,
+    Answered, Asked, Attempt, CallInfo, Cancel, Deadline, End, Ended, Origin, Outcome, Record, Resume, Start, Unread,
+    Update, Wait, Waited, Why,
 };
 use table::Table;
 pub(crate) use text::Names;
@@ -162,8 +163,8 @@ pub(crate) enum Then {
     Queue(Frame, Slot, Arc<Recorded>),
     /// It is handed on at once.
     HandOn(Slot, Arc<Recorded>),
-    /// A question is visible from now on.
-    Opened,
+    /// This call's question is visible from now on.
+    Opened(Slot),
     /// The run's code is dropped when this has its turn.
     Cancel,
     /// The next attempt may start. Not before: what the last one left is on disk, and known, by then.

@@ -1,7 +1,7 @@
 //! Drives one run: its entrypoint is stepped, what it leaves is committed, and its end or pause is written down.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -19,11 +19,11 @@ use crate::{
     checkpoint::Change,
     entrypoint::{Previous, Returned},
     environment::{Environment, Event, length_ms},
-    id::{CallId, RunNo, Seq},
-    journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start, Wait, Waited, Why},
+    id::{RunNo, Seq},
+    journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start, Why},
     output::Recorded,
     panics::panic_message,
-    scope::{Driving, Hold, Mode, Quiet, Run, Stop},
+    scope::{Driving, Earlier, Hold, Mode, Quiet, Run, Stop},
     storage::{self, Head},
     value::Payload,
 };
@@ -91,8 +91,15 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
         let _closed = Closing(run.clone());
         announce(&run);
         // Read after it is announced: an answer that comes meanwhile is either read here or told to the run.
-        for (question, answer) in storage::answers(&environment.checkpointer, &run.thread).await? {
-            run.deliver(question, answer.value);
+        let inbox = storage::inbox(&environment.checkpointer, &run.thread).await?;
+        let missing = run.take_inbox(inbox);
+        if !missing.is_empty() {
+            let mut changes = Vec::new();
+            for (question, entry) in &missing {
+                storage::open_changes(&run.thread, *question, entry, &mut changes)?;
+            }
+            run.flush(true, changes);
+            run.drained().await?;
         }
         if let Some(request) = storage::cancel_request(&environment.checkpointer, &run.thread).await? {
             run.want_cancel(Why::Asked { reason: request.reason });
@@ -180,15 +187,6 @@ fn deadline(start: &Start, at_ms: u64) -> Option<(u64, u64)> {
     start.limit_ms.map(|limit_ms| (at_ms.saturating_add(limit_ms).saturating_add(1), limit_ms))
 }
 
-/// The answers that were not taken in earlier drives: why, by their questions.
-fn refusals(records: &[(Seq, Record)]) -> HashMap<CallId, String> {
-    let refused = records.iter().filter_map(|(_, record)| match record {
-        Record::Wait(Wait { call, what: Waited::Refused { reason }, .. }) => Some((call.id, reason.clone())),
-        _ => None,
-    });
-    refused.collect()
-}
-
 /// Takes a run up from its records.
 async fn go_on(
     environment: &Arc<Environment>,
@@ -236,10 +234,10 @@ async fn go_on(
         _ => None,
     });
     let deadline = deadline(&start, resumed_at.unwrap_or(start.at_ms));
-    let refused = refusals(&records);
+    let earlier = Earlier::of(&records);
     let journal = Journal::load(records, next_seq).map_err(|broken| corrupt(broken.seq, broken.detail))?;
     let run = Run::new(environment.clone(), hold, head.run, (&start, deadline), mode, journal);
-    run.remember_refusals(refused);
+    run.remember(earlier);
     if resume.is_some() || head.status != Status::Running {
         if let Some(resume) = resume {
             run.with_journal(|journal| journal.append_plain(Record::Resume(resume)));

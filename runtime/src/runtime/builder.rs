@@ -15,7 +15,7 @@ use crate::checkpoint::{CheckpointError, SledCheckpointer};
 use crate::{
     Clock, Definition, Durability, EntrypointFn, Keep, Observer, ReplacedCall,
     checkpoint::{Checkpointer, MemoryCheckpointer},
-    environment::{Environment, Replacement, SystemClock, replacement},
+    environment::{AnswerTypes, Environment, Replacement, SystemClock, replacement},
 };
 
 /// Builds a [`Runtime`]: `Runtime::builder()`, then what it needs, then one of [`open`](Self::open),
@@ -184,6 +184,7 @@ impl RuntimeBuilder {
             replacements: self.replacements,
             park_after: self.park_after,
             draining: AtomicBool::new(false),
+            answer_types: AnswerTypes::default(),
             due: tokio::sync::Notify::new(),
         };
         let inner = Inner {

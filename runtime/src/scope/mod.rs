@@ -6,6 +6,7 @@ mod cleaning;
 mod driving;
 mod liveness;
 mod outbox;
+mod questions;
 mod run;
 mod waiting;
 mod wake;
@@ -19,8 +20,9 @@ use std::{
 };
 
 pub(crate) use cleaning::{Action, Cleaning};
+pub(crate) use questions::Earlier;
 pub(crate) use run::{Driving, Hold, Mode, Run, Step, Stop};
-pub(crate) use waiting::Quiet;
+pub(crate) use waiting::{Asking, OpenQuestion, Quiet};
 pub(crate) use wake::{BodySignal, InnerSignal, Polls, Signal, outside, wake_for_release};
 
 use crate::journal::{Scope, Slot};

@@ -15,6 +15,7 @@ use super::{
     cleaning::{CleanUps, Held, Working},
     liveness::Liveness,
     outbox::Outbox,
+    questions::Questions,
 };
 use crate::{
     CheckpointError, RunError, ThreadId,
@@ -23,6 +24,7 @@ use crate::{
     id::{CallId, RunNo},
     journal::{Frame, Journal, Slot, Start, Why},
     output::Recorded,
+    storage::Answer,
     value::Payload,
 };
 
@@ -65,7 +67,9 @@ pub(super) struct State {
     /// The run's own code has asked to go on as a new run with this input: it is over, as if it had returned.
     pub(super) next: Option<(Payload, [u8; 32])>,
     /// Answers that have arrived and are not yet outcomes.
-    pub(super) answers: HashMap<CallId, Payload>,
+    pub(super) answers: HashMap<CallId, Answer>,
+    /// The open questions, as the inbox has them.
+    pub(super) questions: Questions,
     /// Why the newest answer to a question was not taken.
     pub(super) refused: HashMap<CallId, String>,
     pub(super) outbox: Outbox,
@@ -171,6 +175,7 @@ impl Run {
                 stop: None,
                 next: None,
                 answers: HashMap::new(),
+                questions: Questions::default(),
                 refused: HashMap::new(),
                 outbox: Outbox::default(),
                 later: Vec::new(),

@@ -119,7 +119,7 @@ impl Thread {
         let new = head.with(Status::Cancelled, reason.clone(), at_ms);
         let cancel = Record::Cancel(journal::Cancel { why: Why::Asked { reason: reason.clone() }, at_ms });
         let end = Record::End(End { how: Ended::Cancelled { reason }, at_ms });
-        let mut changes = vec![storage::remove_answers(), storage::remove_cancel()];
+        let mut changes = storage::remove_requests();
         let first = u32::try_from(records.len()).unwrap_or(u32::MAX);
         for (seq, record) in (first..).zip([cancel, end]) {
             storage::record_changes(&self.id, head.run, Seq(seq), &record, &mut changes)?;

@@ -194,7 +194,7 @@ impl Bench<'_> {
                         call.stage = State::Ready;
                     }
                 }
-                Then::Nothing | Then::Opened | Then::Cancel => {}
+                Then::Nothing | Then::Opened(_) | Then::Cancel => {}
             }
             self.journal.recorded(appended.then);
         }
