@@ -6,7 +6,7 @@ use crate::{
     CheckpointError, ThreadId,
     checkpoint::Change,
     id::{CallId, Seq},
-    journal::{CallKind, Outcome, Record, Wait, Waited},
+    journal::{CallKind, End, Ended, Outcome, Record, Wait, Waited},
     storage::{self, Answer, Entry},
 };
 
@@ -16,6 +16,10 @@ pub(super) struct Questions {
     open: HashMap<CallId, Entry>,
     /// Dropped by the code, which is on its way to the journal.
     leaving: HashMap<CallId, Entry>,
+    /// Withdrawn since the run was stopped; a resume after its deadline asks them again.
+    cut: HashMap<CallId, Entry>,
+    /// Whether the newest end is by the deadline.
+    timed_out: bool,
     /// Digests of the answers whose outcomes are on their way to the journal.
     taken: HashMap<CallId, [u8; 16]>,
 }
@@ -65,6 +69,9 @@ impl Questions {
             Record::Outcome(Outcome { call, .. }) if asks(call.kind) => {
                 self.open.remove(&call.id);
             }
+            Record::Cancel(_) => self.cut = std::mem::take(&mut self.open),
+            Record::End(End { how, .. }) => self.timed_out = matches!(how, Ended::TimedOut { .. }),
+            Record::Resume(_) if std::mem::take(&mut self.timed_out) => self.open.extend(self.cut.drain()),
             _ => {}
         }
     }
@@ -108,6 +115,11 @@ impl Questions {
                     (Some(entry), Some(answer)) => storage::take_changes(thread, call.id, &entry, seq, answer, changes),
                     (Some(_) | None, _) => Ok(()),
                 }
+            }
+            Record::Cancel(_) => {
+                self.open.clear();
+                changes.extend(storage::remove_answers());
+                Ok(())
             }
             _ => Ok(()),
         }

@@ -124,6 +124,8 @@ impl Run {
         let store = &self.environment.checkpointer;
         match storage::answer_open(store, &self.thread, self.epoch, (id, &entry), default).await {
             Ok(answer) => answer,
+            // Its question was withdrawn meanwhile.
+            Err(_) if self.is_cut() => pending().await,
             Err(error) => {
                 self.fail(error.into());
                 pending().await
@@ -148,6 +150,9 @@ impl Run {
     fn poll_open(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<Option<(CallId, Entry)>> {
         let mut state = self.lock();
         let Some(id) = state.journal.call(slot).map(|call| call.id) else { return Poll::Ready(None) };
+        if state.journal.is_cut() {
+            return Poll::Pending;
+        }
         if let Some(entry) = state.questions.get(id) {
             return Poll::Ready(Some((id, entry.clone())));
         }
