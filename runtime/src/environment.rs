@@ -16,6 +16,7 @@ use crate::{
     id::{CallId, RunNo},
     journal::CallKind,
     output::Recorded,
+    stream::Watchers,
     value::{Arguments, Payload, ValueError},
 };
 
@@ -239,6 +240,10 @@ pub(crate) struct Environment {
     pub(crate) park_after: Duration,
     /// Whether no more bodies are started.
     pub(crate) draining: AtomicBool,
+    /// Who reads which thread.
+    pub(crate) watchers: Watchers,
+    /// How many events a reader may be behind.
+    pub(crate) stream_buffer: usize,
 }
 
 impl Environment {

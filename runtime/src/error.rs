@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
-    CallKind, CheckpointError, Failure, Nondeterminism, RunNo, Seq, Status, ThreadId, ThreadIdError, ValueError,
-    journal::CallSketch, panics::panic_message,
+    CallKind, CheckpointError, EventNo, Failure, Nondeterminism, RunNo, Seq, Status, ThreadId, ThreadIdError,
+    ValueError, journal::CallSketch, panics::panic_message,
 };
 
 /// Why a run did not come to an outcome, or a verb was refused.
@@ -133,6 +133,13 @@ pub enum RunError {
         /// The names that are registered.
         known: Vec<String>,
     },
+    /// The thread's journals have no event of this number: it is of another thread, or they were deleted since.
+    NoSuchEvent {
+        /// The thread.
+        thread: ThreadId,
+        /// The number.
+        number: EventNo,
+    },
     /// A thread's name is none.
     ThreadId(ThreadIdError),
 }
@@ -161,6 +168,7 @@ impl RunError {
             Self::WrongEntrypoint { .. } => "wrong entrypoint",
             Self::InputMismatch { .. } => "input mismatch",
             Self::UnknownEntrypoint { .. } => "unknown entrypoint",
+            Self::NoSuchEvent { .. } => "no such event",
             Self::ThreadId(_) => "thread id",
         }
     }
@@ -195,6 +203,7 @@ impl RunError {
             | Self::WrongEntrypoint { .. }
             | Self::InputMismatch { .. }
             | Self::UnknownEntrypoint { .. }
+            | Self::NoSuchEvent { .. }
             | Self::ThreadId(_) => None,
         }
     }
@@ -262,6 +271,10 @@ impl fmt::Display for RunError {
                 f,
                 "entrypoint {name:?} is not registered with the runtime (known: {}); add it with `Runtime::builder().entrypoint(..)`",
                 if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            ),
+            Self::NoSuchEvent { thread, number } => write!(
+                f,
+                "thread {thread} has no event {number}: the number is of another thread, or what it was of is deleted; read it from its beginning, with `None`"
             ),
             Self::ThreadId(error) => fmt::Display::fmt(error, f),
         }

@@ -92,6 +92,7 @@ pub mod checkpoint;
 mod environment;
 mod error;
 mod storage;
+mod stream;
 
 // The ambient run.
 mod scope;
@@ -99,6 +100,7 @@ mod scope;
 // What a user awaits.
 mod branch;
 mod call;
+mod emit;
 mod interrupt;
 mod recorded;
 mod resource;
@@ -127,6 +129,7 @@ pub use checkpoint::CheckpointError;
 pub use durably_macros::entrypoint;
 #[doc = include_str!("task/attribute.md")]
 pub use durably_macros::task;
+pub use emit::emit;
 pub use entrypoint::{Definition, EntrypointCall, EntrypointFn, Final, continue_as_new};
 pub use environment::{CallView, Clock, Event, Observer, Recall, ReplacedCall, RunView, SystemClock};
 pub use error::RunError;
@@ -140,9 +143,13 @@ pub use resource::resource;
 pub use run::{Outcome, Question};
 pub use runtime::{Recovered, Runtime, RuntimeBuilder, ThreadList, ThreadSummary};
 pub use storage::Status;
+pub use stream::{
+    Enclosing, EventNo, EventNoError, EventValue, StreamEvent, StreamMode, StreamModes, Streamed, StreamedTask,
+};
 pub use task::{TaskCall, attempt, idempotency_key};
 pub use thread::{
-    AnswerError, CallState, CallStatus, Durability, IfUnfinished, Invoke, Resume, Started, Thread, ThreadState, Which,
+    AnswerError, CallState, CallStatus, Durability, IfUnfinished, Invoke, Resume, RunStream, Started, Thread,
+    ThreadState, Watch, Which,
 };
 pub use value::ValueError;
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     CheckpointError, RunError, ThreadId,
-    checkpoint::{Change, Checkpointer, Key, Listing, rows},
+    checkpoint::{Change, Checkpointer, Key, Listing, Rows, rows},
     id::{CallId, RunNo, Seq},
     journal::Record,
     value::Payload,
@@ -184,18 +184,39 @@ pub(crate) async fn load_run(
     let first = Key::Record { run: run.0, seq: 0, chunk: 0 };
     let last = Key::Record { run: run.0, seq: u32::MAX, chunk: u16::MAX };
     let stored = checkpointer.scan(thread, first, last).await?;
+    parse_records(thread, run, 0, stored)
+}
+
+/// Records from their rows: from this place on, without a gap.
+fn parse_records(thread: &ThreadId, run: RunNo, from: u32, stored: Rows) -> Result<Vec<(Seq, Record)>, RunError> {
     let items = rows::unseal(thread, stored).map_err(|error| corrupt_record(thread, run, error))?;
     let mut records = Vec::with_capacity(items.len());
     for (key, bytes) in items {
         let Key::Record { seq, .. } = key else { continue };
         let damage = |detail: String| RunError::Corrupt { thread: thread.clone(), run, seq: Seq(seq), detail };
-        if seq as usize != records.len() {
-            return Err(damage(format!("record {} is missing before it", records.len())));
+        let next = records.len() + from as usize;
+        if seq as usize != next {
+            return Err(damage(format!("record {next} is missing before it")));
         }
         let record = Record::from_bytes(&bytes).map_err(|error| damage(error.0))?;
         records.push((Seq(seq), record));
     }
     Ok(records)
+}
+
+/// The records of a run from one place up to another, which is not included; fewer if the run has fewer.
+pub(crate) async fn load_records(
+    checkpointer: &Arc<dyn Checkpointer>,
+    thread: &ThreadId,
+    run: RunNo,
+    from: u32,
+    upto: u32,
+) -> Result<Vec<(Seq, Record)>, RunError> {
+    let Some(last) = upto.checked_sub(1).filter(|last| *last >= from) else { return Ok(Vec::new()) };
+    let first = Key::Record { run: run.0, seq: from, chunk: 0 };
+    let last = Key::Record { run: run.0, seq: last, chunk: u16::MAX };
+    let stored = checkpointer.scan(thread, first, last).await?;
+    parse_records(thread, run, from, stored)
 }
 
 /// One record of a run.

@@ -23,6 +23,7 @@ mod replay;
 mod rests;
 mod retries;
 mod review;
+mod streams;
 mod thread_ids;
 mod tidy;
 mod unread;

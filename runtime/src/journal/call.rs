@@ -4,7 +4,7 @@ use std::{borrow::Cow, panic::Location, sync::Arc};
 
 use sha2::{Digest as _, Sha256};
 
-use super::record::{CallInfo, CallKind};
+use super::record::{Around, CallInfo, CallKind};
 use crate::{
     id::{CallId, ScopeId},
     output::Recorded,
@@ -127,7 +127,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// What its records say of it.
-    pub(super) fn info(&self, frame: Option<ScopeId>) -> CallInfo {
+    pub(super) fn info(&self, frame: Option<ScopeId>, within: Vec<Around>) -> CallInfo {
         CallInfo {
             id: self.id,
             kind: self.kind,
@@ -139,6 +139,7 @@ impl Call {
             preview: self.arguments.preview(PREVIEW),
             file: Cow::Borrowed(self.location.file()),
             line: self.location.line(),
+            within,
         }
     }
 
@@ -158,6 +159,11 @@ pub(super) fn base(scope: ScopeId, kind: CallKind, name: &str, digest: &[u8; 32]
             .chain_update(digest)
             .chain_update(name),
     )
+}
+
+/// What was told in a scope, as the part of its identity that equal tellings share.
+pub(super) fn told(scope: ScopeId, digest: &[u8; 32]) -> u128 {
+    truncated(Sha256::new_with_prefix(b"durably.emit.1\0").chain_update(scope.0.to_be_bytes()).chain_update(digest))
 }
 
 /// The scope of the calls made in a call's body.

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Attempt, BrokenJournal, CallInfo, Journal, Loaded, Outcome, Record, RecordedStep, Resume, Scope, Step, Table,
-    Unread, Wait, Waited, call,
+    Attempt, BrokenJournal, CallInfo, Emitted, Journal, Loaded, Outcome, Record, RecordedStep, Resume, Scope, Step,
+    Table, Unread, Wait, Waited, call,
 };
 use crate::{
     id::{CallId, ScopeId, Seq},
@@ -25,6 +25,7 @@ impl Journal {
             definitions: HashMap::new(),
             appended: Vec::new(),
             failing: HashMap::default(),
+            emitted: HashSet::default(),
         };
         for (seq, record) in records {
             journal.take_in(seq, record)?;
@@ -70,6 +71,7 @@ impl Journal {
                     detail: format!("it stands before {ahead} outcomes of its entrypoint, which are not there"),
                 })?;
             }
+            Record::Emitted(Emitted { id, .. }) => drop(self.emitted.insert(id)),
             // An end that was followed by a resume: its list is in the resume.
             Record::End(_) => {}
             Record::Start(_) => return Err(BrokenJournal { seq, detail: "a second start of the run".to_owned() }),

@@ -11,6 +11,7 @@ mod body;
 mod call;
 mod claim;
 mod divergence;
+mod emit;
 mod hasher;
 mod load;
 mod order;
@@ -29,7 +30,9 @@ pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stag
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
 pub use record::CallKind;
-pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Unread, Wait, Waited};
+pub(crate) use record::{
+    Around, Attempt, CallInfo, Emitted, End, Ended, Outcome, Record, Resume, Start, Unread, Wait, Waited,
+};
 use table::Table;
 
 use crate::{
@@ -55,6 +58,8 @@ pub(crate) struct Journal {
     appended: Vec<Appended>,
     /// Failures in a task's body that are on their way to the store; whether they were opened again meanwhile.
     failing: HashMap<CallId, bool, ByDigest>,
+    /// What entrypoints have told their readers; it is not told again.
+    emitted: HashSet<CallId, ByDigest>,
 }
 
 /// One entered entrypoint: the run's own or a nested one.
@@ -91,6 +96,8 @@ enum Step {
 struct ScopeState {
     ordinals: HashMap<u128, u32, ByDigest>,
     branches: HashMap<String, u32>,
+    /// How often the same was told here.
+    emits: HashMap<u128, u32, ByDigest>,
     /// Failures taken after which no call was claimed: those the code has not got past.
     unpassed: Vec<CallId>,
     /// Recorded failures that the code has not taken.
@@ -213,12 +220,20 @@ impl Journal {
         }
     }
 
-    fn info(&self, slot: Slot) -> CallInfo {
+    /// A claimed call as its records know it.
+    pub(crate) fn info(&self, slot: Slot) -> CallInfo {
         let call = self.calls.get(slot).expect("the caller has looked the call up");
-        call.info(match call.scope.order {
+        let frame = match call.scope.order {
             Order::Released(frame) => Some(self.frames[frame.0 as usize].scope),
             Order::AtOnce => None,
-        })
+        };
+        call.info(frame, self.within(call.scope))
+    }
+
+    /// The calls in whose bodies a scope stands, the outermost first.
+    pub(crate) fn within(&self, scope: Scope) -> Vec<Around> {
+        let around = |slot: Slot| self.calls.get(slot).map(|call| Around { id: call.id, name: call.name.clone() });
+        self.owners(&scope).into_iter().rev().filter_map(around).collect()
     }
 
     /// Adds a record that belongs to no call.

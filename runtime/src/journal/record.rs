@@ -25,6 +25,8 @@ pub(crate) enum Record {
     Resume(Resume),
     /// A call was woken and nobody looked.
     Unread(Unread),
+    /// An entrypoint's code told its readers something.
+    Emitted(Emitted),
     /// The run ended.
     End(End),
 }
@@ -96,6 +98,15 @@ pub(crate) struct CallInfo {
     pub(crate) preview: String,
     pub(crate) file: Cow<'static, str>,
     pub(crate) line: u32,
+    /// The calls in whose bodies it stands, the outermost first. For people: its identity is in its scope.
+    pub(crate) within: Vec<Around>,
+}
+
+/// A call in whose body another one stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Around {
+    pub(crate) id: CallId,
+    pub(crate) name: Cow<'static, str>,
 }
 
 /// A call's end.
@@ -172,6 +183,17 @@ pub(crate) struct Unread {
     pub(crate) ahead: u32,
 }
 
+/// What an entrypoint's code told its readers; told once, however often the code runs again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Emitted {
+    /// Where it was told, what, and how often the same was told there before: not to be told again.
+    pub(crate) id: CallId,
+    /// The calls in whose bodies the code stands, the outermost first.
+    pub(crate) within: Vec<Around>,
+    pub(crate) value: Payload,
+    pub(crate) at_ms: u64,
+}
+
 /// A run's end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
@@ -227,6 +249,7 @@ impl Record {
             Self::Resume(record) => bytes(4, record),
             Self::End(record) => bytes(5, record),
             Self::Unread(record) => bytes(6, record),
+            Self::Emitted(record) => bytes(8, record),
         }
     }
 
@@ -246,6 +269,7 @@ impl Record {
             4 => Self::Resume(parse(rest)?),
             5 => Self::End(parse(rest)?),
             6 => Self::Unread(parse(rest)?),
+            8 => Self::Emitted(parse(rest)?),
             other => return Err(RecordError(format!("a record of unknown kind {other}"))),
         })
     }

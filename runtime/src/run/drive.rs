@@ -23,6 +23,7 @@ use crate::{
     panics::panic_message,
     scope::{Driving, Hold, Mode, Quiet, Run, Stop},
     storage::{self, Head},
+    stream::Line,
     value::Payload,
 };
 
@@ -39,6 +40,8 @@ pub(crate) struct Plan {
     pub(crate) begin: Begin,
     /// Told of the run once it can be reached by answers.
     pub(crate) announce: Announce,
+    /// This drive's own reader.
+    pub(crate) line: Option<Arc<Line>>,
 }
 
 /// Told of a run when its drive begins.
@@ -71,17 +74,19 @@ enum Came<O> {
 
 /// Drives the run to its end or to a pause.
 pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>, RunError> {
-    let Plan { environment, hold, mode, mut head, mut begin, announce } = plan;
+    let Plan { environment, hold, mode, mut head, mut begin, announce, line } = plan;
     loop {
         let (run, start) = match begin {
             Begin::Start { input, digest, with } => {
-                begin_run::<D>(&environment, &hold, mode, &mut head, (input, digest), with).await?
+                begin_run::<D>(&environment, &hold, mode, &mut head, (input, digest), with, line.as_ref()).await?
             }
-            Begin::Replay(records) => go_on(&environment, &hold, mode, &mut head, records).await?,
+            Begin::Replay(records) => go_on(&environment, &hold, mode, &mut head, records, line.as_ref()).await?,
         };
         // Dropped before the end, this stops the run as a crash would.
         let _closed = Closing(run.clone());
         announce(&run);
+        // Those who began to watch since, and did not find the run.
+        run.join_watchers();
         // Read after it is announced: an answer that comes meanwhile is either read here or told to the run.
         for (question, answer) in storage::answers(&environment.checkpointer, &run.thread).await? {
             run.deliver(question, answer.value);
@@ -95,6 +100,7 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
             Err(error) => error.kind(),
         };
         environment.observe(|| Event::RunStopped { run: run.view(), how });
+        run.part((!matches!(driven, Ok(Conclusion::Continue))).then_some(how));
         match driven? {
             Conclusion::Completed(output) => return Ok(Outcome::Completed(output)),
             Conclusion::Paused(outcome) => return Ok(outcome),
@@ -124,6 +130,7 @@ async fn begin_run<D: Definition>(
     head: &mut Option<Head>,
     (input, digest): (Payload, [u8; 32]),
     mut changes: Vec<Change>,
+    line: Option<&Arc<Line>>,
 ) -> Result<(Arc<Run>, Start), RunError> {
     let at_ms = environment.now_ms();
     let no = RunNo(head.as_ref().map_or(1, |head| head.run.0.saturating_add(1)));
@@ -144,6 +151,7 @@ async fn begin_run<D: Definition>(
     let start = Start { entrypoint, version: D::SPEC.version, input, digest, previous: saved, at_ms };
     let journal = Journal::load(Vec::new(), 0).expect("no records are a journal");
     let run = Run::new(environment.clone(), hold, no, &start, mode, journal);
+    run.join_readers(line);
     run.with_journal(|journal| journal.append_plain(Record::Start(start.clone())));
     storage::head_changes(&run.thread, &new, &mut changes)?;
     run.flush(true, changes);
@@ -169,6 +177,7 @@ async fn go_on(
     mode: Mode,
     head: &mut Option<Head>,
     records: Vec<(Seq, Record)>,
+    line: Option<&Arc<Line>>,
 ) -> Result<(Arc<Run>, Start), RunError> {
     let thread = hold.lease.thread.clone();
     let head = head.as_mut().expect("a run that goes on has a head");
@@ -192,6 +201,7 @@ async fn go_on(
     let refused = refusals(&records);
     let journal = Journal::load(records, next_seq).map_err(|broken| corrupt(broken.seq, broken.detail))?;
     let run = Run::new(environment.clone(), hold, head.run, &start, mode, journal);
+    run.join_readers(line);
     run.remember_refusals(refused);
     if resume.is_some() || head.status != Status::Running {
         if let Some(resume) = resume {

@@ -16,6 +16,7 @@ use crate::{
     Clock, Definition, Durability, EntrypointFn, Observer, ReplacedCall,
     checkpoint::{Checkpointer, MemoryCheckpointer},
     environment::{Environment, Replacement, SystemClock, replacement},
+    stream::Watchers,
 };
 
 /// Builds a [`Runtime`]: `Runtime::builder()`, then what it needs, then one of [`open`](Self::open),
@@ -29,6 +30,7 @@ pub struct RuntimeBuilder {
     clock: Arc<dyn Clock>,
     durability: Durability,
     park_after: Duration,
+    stream_buffer: usize,
 }
 
 impl RuntimeBuilder {
@@ -41,6 +43,7 @@ impl RuntimeBuilder {
             clock: Arc::new(SystemClock),
             durability: Durability::Sync,
             park_after: Duration::from_secs(60),
+            stream_buffer: 1024,
         }
     }
 
@@ -137,6 +140,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// How many events a reader of a stream may be behind; what comes when it is further behind is lost to it, and it is
+    /// told how much. No run waits for a reader. Default: 1024 (0 counts as 1).
+    pub fn stream_buffer(mut self, events: usize) -> Self {
+        self.stream_buffer = events;
+        self
+    }
+
     /// Opens the embedded store in a folder, which is made if it is not there. One process at a time.
     ///
     /// Opening reads the log that was written since the store was last opened, about half a second for a gigabyte: in
@@ -173,6 +183,8 @@ impl RuntimeBuilder {
             replacements: self.replacements,
             park_after: self.park_after,
             draining: AtomicBool::new(false),
+            watchers: Watchers::default(),
+            stream_buffer: self.stream_buffer,
         };
         let inner = Inner {
             environment: Arc::new(environment),

@@ -3,6 +3,7 @@
 mod bodies;
 mod calls;
 mod driving;
+mod feed;
 mod liveness;
 mod outbox;
 mod run;

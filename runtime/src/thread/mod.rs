@@ -3,12 +3,16 @@
 mod answer;
 mod invoke;
 mod state;
+mod stream;
+mod watch;
 
 use std::fmt;
 
 pub use answer::{AnswerError, Which};
 pub use invoke::{Durability, IfUnfinished, Invoke, Resume, Started};
 pub use state::{CallState, CallStatus, ThreadState};
+pub use stream::RunStream;
+pub use watch::Watch;
 
 use crate::{Definition, EntrypointCall, EntrypointFn, Runtime, ThreadId};
 

@@ -166,7 +166,7 @@ impl Survey {
                     survey.note(&mut places, call, *seq, *at_ms).status = status;
                 }
                 Record::Resume(Resume { reopened, .. }) => survey.reopen(&places, reopened),
-                Record::Start(_) | Record::Unread(_) | Record::End(_) => {}
+                Record::Start(_) | Record::Unread(_) | Record::Emitted(_) | Record::End(_) => {}
             }
         }
         survey

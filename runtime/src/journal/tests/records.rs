@@ -24,6 +24,7 @@ fn info(dice: &mut Dice) -> CallInfo {
         preview: text(dice),
         file: text(dice).into(),
         line: u32::try_from(dice.below(1 << 20)).unwrap(),
+        within: around(dice),
     }
 }
 
@@ -37,6 +38,10 @@ fn id(dice: &mut Dice) -> CallId {
 
 fn ids(dice: &mut Dice) -> Vec<CallId> {
     (0..dice.below(4)).map(|_| id(dice)).collect()
+}
+
+fn around(dice: &mut Dice) -> Vec<Around> {
+    (0..dice.below(3)).map(|_| Around { id: id(dice), name: text(dice).into() }).collect()
 }
 
 fn text(dice: &mut Dice) -> String {
@@ -59,7 +64,7 @@ fn recorded(dice: &mut Dice) -> Recorded {
 /// A record of any kind.
 fn record(dice: &mut Dice) -> Record {
     let at_ms = dice.next();
-    match dice.below(7) {
+    match dice.below(8) {
         0 => Record::Start(Start {
             entrypoint: text(dice),
             version: 1,
@@ -93,6 +98,7 @@ fn record(dice: &mut Dice) -> Record {
         }
         4 => Record::Resume(Resume { reopened: ids(dice), at_ms }),
         5 => Record::Unread(Unread { call: info(dice), ahead: u32::try_from(dice.below(300)).unwrap() }),
+        6 => Record::Emitted(Emitted { id: id(dice), within: around(dice), value: payload(dice), at_ms }),
         _ => {
             let how = match dice.below(5) {
                 0 => Ended::Completed { output: payload(dice), save: dice.one_in(2).then(|| payload(dice)) },
@@ -132,7 +138,7 @@ fn any_bytes_are_a_record_or_an_error() {
             let mut bytes: Vec<u8> = (0..dice.below(60)).map(|_| dice.next().to_be_bytes()[0]).collect();
             // Most of them past the first checks.
             if bytes.len() > 1 && !dice.one_in(4) {
-                (bytes[0], bytes[1]) = (1, u8::try_from(dice.below(8)).unwrap());
+                (bytes[0], bytes[1]) = (1, u8::try_from(dice.below(10)).unwrap());
             }
             bytes
         } else {

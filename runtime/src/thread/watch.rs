@@ -1,0 +1,327 @@
+//! Reading a thread from a number on: what its journals have, then what happens, over all its drives in this process.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures::Stream;
+
+use super::Thread;
+use crate::{
+    RunError,
+    checkpoint::BoxFuture,
+    id::{RunNo, Seq},
+    journal::Record,
+    storage,
+    stream::{Begin, EventNo, Item, Line, Position, StreamEvent, StreamModes, events_of},
+};
+
+/// How many records are read from a journal at a time.
+const PAGE: u32 = 256;
+
+impl Thread {
+    /// Reads the thread: what was recorded after a number, then what happens, over all runs of the thread that are
+    /// driven in this process, by whomever. Without a gap and without repetition: a reader that breaks off comes back
+    /// with the number of its last event, in any process. `None`: from the beginning of the current or last run;
+    /// [`EventNo::BEGINNING`]: from that of the thread's first run.
+    ///
+    /// What is recorded comes again to whoever comes back: updates, questions, ends, retries, checkpoints, what
+    /// entrypoints [`emit`](crate::emit). The beginning of tasks and what their bodies emit is told live only.
+    ///
+    /// It does not end by itself, not with the end of a run either, since another drive may follow: stop at a
+    /// [`Stopped`](crate::Streamed::Stopped), or use [`until_rest`](Watch::until_rest). While it lives, the runtime does.
+    ///
+    /// ```
+    /// use durably::{Runtime, StreamMode, Streamed, entrypoint, task};
+    ///
+    /// #[task]
+    /// async fn double(n: u32) -> u32 { n * 2 }
+    ///
+    /// #[entrypoint]
+    /// async fn sums(n: u32) -> u32 { double(double(n).await).await }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let thread = Runtime::builder().memory().thread("t")?;
+    /// let mut run = thread.invoke(sums(3)).stream(StreamMode::Updates);
+    /// let first = run.next().await.ok_or("an event")?; // double 6, and this reader is gone
+    /// run.outcome().await?;
+    ///
+    /// let mut rest = thread.watch(StreamMode::Updates, first.number).until_rest();
+    /// let mut told = Vec::new();
+    /// while let Some(event) = rest.next().await {
+    ///     if let Streamed::Update { name, value, .. } = event?.what {
+    ///         told.push(format!("{name} {value}"));
+    ///     }
+    /// }
+    /// assert_eq!(told, ["double 12", "sums 12"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Instead of an event, once, at the stream's end: [`RunError::Checkpoint`] if the store cannot be read,
+    /// [`RunError::Corrupt`] if a journal is damaged, [`RunError::NoSuchEvent`] if the thread has no such number.
+    pub fn watch(&self, modes: impl Into<StreamModes>, after: impl Into<Option<EventNo>>) -> Watch {
+        let modes = modes.into();
+        let line = Arc::new(Line::new(modes, self.runtime.inner.environment.stream_buffer, true));
+        let reader = Reader {
+            thread: self.clone(),
+            line,
+            modes,
+            after: after.into(),
+            position: Position(EventNo::BEGINNING),
+            joined: false,
+            ready: VecDeque::new(),
+            pages: None,
+            until_rest: false,
+        };
+        Watch { state: State::Idle(Box::new(reader)) }
+    }
+}
+
+/// The events of a thread: see [`Thread::watch`]. A [`Stream`].
+#[must_use = "a watch reads only when it is polled"]
+pub struct Watch {
+    state: State,
+}
+
+type Read = (Box<Reader>, Option<Result<StreamEvent, RunError>>);
+
+enum State {
+    Idle(Box<Reader>),
+    Reading(BoxFuture<'static, Read>),
+    Over,
+}
+
+impl Watch {
+    /// Ends when all that is recorded was read and nobody drives the thread in this process.
+    pub fn until_rest(mut self) -> Self {
+        if let State::Idle(reader) = &mut self.state {
+            reader.until_rest = true;
+        }
+        self
+    }
+
+    /// The next event.
+    ///
+    /// # Errors
+    ///
+    /// As [`Thread::watch`] says; nothing comes after an error.
+    pub async fn next(&mut self) -> Option<Result<StreamEvent, RunError>> {
+        poll_fn(|cx| self.poll_event(cx)).await
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<StreamEvent, RunError>>> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Over) {
+                State::Idle(mut reader) => {
+                    self.state = State::Reading(Box::pin(async move {
+                        let event = reader.next().await.transpose();
+                        (reader, event)
+                    }));
+                }
+                State::Reading(mut reading) => {
+                    let Poll::Ready((reader, event)) = reading.as_mut().poll(cx) else {
+                        self.state = State::Reading(reading);
+                        return Poll::Pending;
+                    };
+                    if let Some(Ok(_)) = event {
+                        self.state = State::Idle(reader);
+                    }
+                    return Poll::Ready(event);
+                }
+                State::Over => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl Stream for Watch {
+    type Item = Result<StreamEvent, RunError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_event(cx)
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
+
+/// Who reads a thread, and how far it has come.
+struct Reader {
+    thread: Thread,
+    line: Arc<Line>,
+    modes: StreamModes,
+    after: Option<EventNo>,
+    position: Position,
+    /// Whether it is told of what happens.
+    joined: bool,
+    /// What was read from a journal and not handed on.
+    ready: VecDeque<StreamEvent>,
+    /// What is still to be read from journals.
+    pages: Option<Pages>,
+    until_rest: bool,
+}
+
+/// A journal that is being read.
+#[derive(Debug)]
+struct Pages {
+    run: RunNo,
+    /// The entrypoint of that run, once it is known.
+    entrypoint: Option<String>,
+    next: u32,
+    /// The run and the number of its records to read up to; all that there are, if they are fewer.
+    end: (RunNo, u32),
+}
+
+impl Reader {
+    async fn next(&mut self) -> Result<Option<StreamEvent>, RunError> {
+        loop {
+            while let Some(event) = self.ready.pop_front() {
+                if let Some(event) = self.position.take(event) {
+                    return Ok(Some(event));
+                }
+            }
+            if self.pages.is_some() {
+                self.read_page().await?;
+                continue;
+            }
+            if !self.joined {
+                self.join().await?;
+                continue;
+            }
+            match self.next_item().await {
+                None => return Ok(None),
+                Some(Item::Event(event)) => self.ready.push_back(event),
+                Some(Item::Begin(Begin { run, records, mut durable, told })) => {
+                    self.position.skip_to(told);
+                    // If the drive is over before that, the journal has all that there is.
+                    let _ = durable.wait_for(|durable| *durable >= records).await;
+                    self.read_up_to((run, records));
+                }
+            }
+        }
+    }
+
+    /// Has itself told of what happens from now on, and begins to read what was before.
+    async fn join(&mut self) -> Result<(), RunError> {
+        let runtime = &self.thread.runtime;
+        runtime.inner.environment.watchers.add(&self.thread.id, &self.line);
+        let head = storage::head(runtime.checkpointer(), &self.thread.id).await?.map(|(head, _)| head);
+        self.position = Position(match (self.after, &head) {
+            (Some(after), _) => self.known(after).await?,
+            (None, Some(head)) => EventNo::after(head.run, 0),
+            (None, None) => EventNo::BEGINNING,
+        });
+        self.joined = true;
+        if let Some(run) = self.thread.runtime.inner.driven(&self.thread.id) {
+            run.join(&self.line);
+        }
+        if let Some(head) = head {
+            self.read_up_to((head.run, u32::MAX));
+        }
+        Ok(())
+    }
+
+    /// A number that the thread's journals have: then they have all that was recorded after it.
+    async fn known(&self, after: EventNo) -> Result<EventNo, RunError> {
+        if after > EventNo::BEGINNING {
+            let checkpointer = self.thread.runtime.checkpointer();
+            let record = storage::load_record(checkpointer, &self.thread.id, after.run(), after.seq()).await?;
+            if record.is_none() {
+                return Err(RunError::NoSuchEvent { thread: self.thread.id.clone(), number: after });
+            }
+        }
+        Ok(after)
+    }
+
+    /// Reads journals from where the reader is up to this many records of a run.
+    fn read_up_to(&mut self, end: (RunNo, u32)) {
+        let at = self.position.0;
+        if EventNo::after(end.0, end.1) > at {
+            let beginning = at.seq() == Seq(u32::MAX);
+            let (run, next) = if beginning { (at.run().get() + 1, 0) } else { (at.run().get(), at.seq().get()) };
+            self.pages = Some(Pages { run: RunNo(run), entrypoint: None, next, end });
+        }
+    }
+
+    /// Reads some records.
+    async fn read_page(&mut self) -> Result<(), RunError> {
+        let Some(pages) = &mut self.pages else { return Ok(()) };
+        let (checkpointer, thread) = (self.thread.runtime.checkpointer(), &self.thread.id);
+        let wanted = pages.next.saturating_add(PAGE).min(pages.records());
+        let mut page = storage::load_records(checkpointer, thread, pages.run, pages.next, wanted).await?;
+        let is_whole = page.len() == (wanted - pages.next) as usize;
+        if let Some((run, records)) = self.line.first_begin()
+            && run == pages.end.0
+        {
+            // What that drive has recorded comes through the line, in its place among all else.
+            pages.end.1 = pages.end.1.min(records);
+        }
+        page.retain(|(seq, _)| seq.get() < pages.records());
+        if pages.entrypoint.is_none() && !page.is_empty() {
+            let start = storage::load_record(checkpointer, thread, pages.run, Seq(0)).await?;
+            pages.entrypoint = match start {
+                Some(Record::Start(start)) => Some(start.entrypoint),
+                _ => Some(String::new()),
+            };
+        }
+        let entrypoint = pages.entrypoint.as_deref().unwrap_or_default();
+        for (seq, record) in &page {
+            events_of(self.modes, (pages.run, *seq, entrypoint), record, |event| self.ready.push_back(event));
+        }
+        pages.next = pages.next.saturating_add(u32::try_from(page.len()).unwrap_or(PAGE));
+        if !is_whole || pages.next >= pages.records() {
+            let Pages { run, next, end, .. } = *pages;
+            self.pages = (run < end.0).then(|| Pages { run: RunNo(run.get() + 1), entrypoint: None, next: 0, end });
+            if self.ready.is_empty() {
+                self.position.skip_to(EventNo::after(run, next));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the line has next; `None`: nothing will come, as far as is known.
+    async fn next_item(&self) -> Option<Item> {
+        let (checkpointer, thread) = (self.thread.runtime.checkpointer(), &self.thread.id);
+        loop {
+            // Before the lease is given back, the line has all of the drive.
+            let rests = self.until_rest && !checkpointer.is_leased(thread);
+            let mut released = checkpointer.released(thread);
+            let item = poll_fn(|cx| match self.line.poll_next(cx) {
+                Poll::Ready(item) => Poll::Ready(Some(item)),
+                Poll::Pending if rests => Poll::Ready(None),
+                Poll::Pending if self.until_rest => released.as_mut().poll(cx).map(|()| None),
+                Poll::Pending => Poll::Pending,
+            });
+            match item.await {
+                Some(item) => return item,
+                None if rests => return None,
+                None => {}
+            }
+        }
+    }
+}
+
+impl Pages {
+    /// How many records are to be read of the run that is being read.
+    fn records(&self) -> u32 {
+        if self.run == self.end.0 { self.end.1 } else { u32::MAX }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.thread.runtime.inner.environment.watchers.remove(&self.thread.id, &self.line);
+    }
+}
