@@ -30,3 +30,4 @@ mod unread;
 mod verbs;
 mod wakes;
 mod watch;
+mod watching;

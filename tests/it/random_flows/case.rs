@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use durably::{
-    CallId, CallState, CallStatus, Durability, Outcome, RunError, Runtime, Status, ThreadState,
+    CallId, CallState, CallStatus, Durability, Outcome, RunError, Runtime, Status, StreamEvent, ThreadState,
     checkpoint::{Commit, MemoryCheckpointer},
     testing::FaultyCheckpointer,
 };
@@ -12,6 +12,7 @@ use super::{
     flow::{Call, Fault, Step, flow},
     lab::Lab,
     make::{Kind, children},
+    told::{self, Reader},
 };
 
 /// How often a run may pause, or be resumed after a failure; more is a run that does not come on.
@@ -30,6 +31,8 @@ struct Driven {
     end: End,
     after: ThreadState,
     commits: Vec<Commit>,
+    /// What a reader was told by this drive and by those before it, which it came back to.
+    told: Vec<StreamEvent>,
 }
 
 /// One flow and what its processes share.
@@ -57,7 +60,7 @@ impl<'a> Case<'a> {
 
     /// Checks everything that holds of any flow; what does not, as a message.
     pub(super) async fn check(&mut self) -> Result<(), String> {
-        let live = self.drive(&[]).await.map_err(|error| format!("live: {error}"))?;
+        let live = self.drive(&[], &[]).await.map_err(|error| format!("live: {error}"))?;
         self.check_started(&live)?;
         Self::check_detached(&live)?;
         for cut in 0..=live.commits.len() {
@@ -80,7 +83,7 @@ impl<'a> Case<'a> {
     ) -> Result<(), String> {
         self.cuts += 1;
         let place = |error: String| format!("after {cut} of {} commits: {error}", commits.len());
-        let driven = self.drive(&commits[..cut]).await.map_err(place)?;
+        let driven = self.drive(&commits[..cut], &oracle.told).await.map_err(place)?;
         self.check_started(&driven).map_err(place)?;
         Self::check_detached(&driven).map_err(place)?;
         let complete = driven
@@ -104,7 +107,7 @@ impl<'a> Case<'a> {
     async fn check_mended(&mut self, live: Driven) -> Result<(), String> {
         let place = |error: String| format!("mended: {error}");
         let mut commits = live.commits;
-        let driven = self.drive(&commits).await.map_err(place)?;
+        let driven = self.drive(&commits, &live.told).await.map_err(place)?;
         self.check_started(&driven).map_err(place)?;
         Self::check_detached(&driven).map_err(place)?;
         let from = commits.len();
@@ -124,14 +127,14 @@ impl<'a> Case<'a> {
     }
 
     /// Drives the flow on what these commits leave, over all its pauses, to its end.
-    async fn drive(&self, commits: &[Commit]) -> Result<Driven, String> {
-        match tokio::time::timeout(self.limit, self.drive_on(commits)).await {
+    async fn drive(&self, commits: &[Commit], seen: &[StreamEvent]) -> Result<Driven, String> {
+        match tokio::time::timeout(self.limit, self.drive_on(commits, seen)).await {
             Ok(driven) => driven,
             Err(_) => Err("it hangs".to_owned()),
         }
     }
 
-    async fn drive_on(&self, commits: &[Commit]) -> Result<Driven, String> {
+    async fn drive_on(&self, commits: &[Commit], seen: &[StreamEvent]) -> Result<Driven, String> {
         let store = MemoryCheckpointer::replay(commits).reopen();
         let recorder = Arc::new(FaultyCheckpointer::new(Arc::new(store)));
         let runtime = Runtime::builder()
@@ -142,9 +145,10 @@ impl<'a> Case<'a> {
             .shared_checkpointer(recorder.clone());
         let thread = runtime.thread("t").unwrap();
         let before = thread.state().await.map_err(|error| error.to_string())?;
+        let mut reader = Reader::back(&thread, &self.lab, seen, told::records(commits));
         let mut outcome = match &before {
-            None => thread.invoke(flow(self.flow.clone())).await,
-            Some(_) => thread.resume(flow).await,
+            None => reader.while_it_runs(thread.invoke(flow(self.flow.clone()))).await,
+            Some(_) => reader.while_it_runs(thread.resume(flow)).await,
         };
         for _ in 0..PAUSES {
             let end = match outcome {
@@ -165,19 +169,22 @@ impl<'a> Case<'a> {
                         let answer = question.decode::<u32>().unwrap() + 100;
                         thread.answer(question.id(), answer).await.map_err(|error| error.to_string())?;
                     }
-                    outcome = thread.resume(flow).await;
+                    outcome = reader.while_it_runs(thread.resume(flow)).await;
                     continue;
                 }
                 Ok(Outcome::Sleeping { until }) => {
                     self.lab.set_clock(until);
-                    outcome = thread.resume(flow).await;
+                    outcome = reader.while_it_runs(thread.resume(flow)).await;
                     continue;
                 }
                 Ok(other) => return Err(format!("{other:?}")),
                 Err(error) => return Err(error.to_string()),
             };
             let after = thread.state().await.map_err(|error| error.to_string())?.unwrap();
-            return Ok(Driven { before, end, after, commits: recorder.recorded() });
+            let told = reader.told()?;
+            let (End::Completed(trace) | End::Failed(Fault { trace, .. })) = &end;
+            told::check(&thread, &told, &after, trace).await?;
+            return Ok(Driven { before, end, after, commits: recorder.recorded(), told });
         }
         Err("it pauses again and again".to_owned())
     }
