@@ -107,6 +107,9 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
             Conclusion::Continue => {
                 // If it is a new one: the old run's end and its start were one commit.
                 let records = storage::load_run(&environment.checkpointer, &run.thread, known.run).await?;
+                if let (Some(line), Some((_, start)), true) = (&line, records.first(), known.run != run.no) {
+                    line.tell_start((known.run, &known.entrypoint), start);
+                }
                 begin = Begin::Replay(records);
             }
         }

@@ -8,8 +8,11 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{EventNo, StreamEvent, StreamModes, Streamed};
-use crate::id::RunNo;
+use super::{EventNo, StreamEvent, StreamModes, Streamed, events_of};
+use crate::{
+    id::{RunNo, Seq},
+    journal::Record,
+};
 
 /// How many drives a line takes note of one after another while its reader reads nothing.
 const DRIVES: usize = 16;
@@ -95,6 +98,13 @@ impl Line {
         state.note_missed();
         state.items.push_back(Item::Event(event.clone()));
         state.reader.take()
+    }
+
+    /// Tells of the start of a run that was written with the end of the one before.
+    pub(crate) fn tell_start(&self, (run, entrypoint): (RunNo, &str), start: &Record) {
+        let mut wake = Vec::new();
+        events_of(self.modes, (run, Seq(0), entrypoint), start, |event| wake.extend(self.tell(&event)));
+        wake.into_iter().for_each(Waker::wake);
     }
 
     /// So many events are lost to the reader, whatever they were.

@@ -5,7 +5,10 @@ use std::{
     fmt,
     future::poll_fn,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -70,19 +73,26 @@ impl Thread {
     /// [`RunError::Corrupt`] if a journal is damaged, [`RunError::NoSuchEvent`] if the thread has no such number.
     pub fn watch(&self, modes: impl Into<StreamModes>, after: impl Into<Option<EventNo>>) -> Watch {
         let modes = modes.into();
-        let line = Arc::new(Line::new(modes, self.runtime.inner.environment.stream_buffer, true));
+        let inner = &self.runtime.inner;
+        let line = Arc::new(Line::new(modes, inner.environment.stream_buffer, true));
+        // In this order: a run that does not find the line now is found by it.
+        inner.environment.watchers.add(&self.id, &line);
+        if let Some(run) = inner.driven(&self.id) {
+            run.join(&line);
+        }
+        let until_rest = Arc::new(AtomicBool::new(false));
         let reader = Reader {
             thread: self.clone(),
             line,
             modes,
             after: after.into(),
             position: Position(EventNo::BEGINNING),
-            joined: false,
+            is_placed: false,
             ready: VecDeque::new(),
             pages: None,
-            until_rest: false,
+            until_rest: until_rest.clone(),
         };
-        Watch { state: State::Idle(Box::new(reader)) }
+        Watch { state: State::Idle(Box::new(reader)), until_rest }
     }
 }
 
@@ -90,6 +100,7 @@ impl Thread {
 #[must_use = "a watch reads only when it is polled"]
 pub struct Watch {
     state: State,
+    until_rest: Arc<AtomicBool>,
 }
 
 type Read = (Box<Reader>, Option<Result<StreamEvent, RunError>>);
@@ -102,10 +113,8 @@ enum State {
 
 impl Watch {
     /// Ends when all that is recorded was read and nobody drives the thread in this process.
-    pub fn until_rest(mut self) -> Self {
-        if let State::Idle(reader) = &mut self.state {
-            reader.until_rest = true;
-        }
+    pub fn until_rest(self) -> Self {
+        self.until_rest.store(true, Ordering::Release);
         self
     }
 
@@ -164,13 +173,13 @@ struct Reader {
     modes: StreamModes,
     after: Option<EventNo>,
     position: Position,
-    /// Whether it is told of what happens.
-    joined: bool,
+    /// Whether it is known where to begin.
+    is_placed: bool,
     /// What was read from a journal and not handed on.
     ready: VecDeque<StreamEvent>,
     /// What is still to be read from journals.
     pages: Option<Pages>,
-    until_rest: bool,
+    until_rest: Arc<AtomicBool>,
 }
 
 /// A journal that is being read.
@@ -196,8 +205,8 @@ impl Reader {
                 self.read_page().await?;
                 continue;
             }
-            if !self.joined {
-                self.join().await?;
+            if !self.is_placed {
+                self.place().await?;
                 continue;
             }
             match self.next_item().await {
@@ -213,20 +222,20 @@ impl Reader {
         }
     }
 
-    /// Has itself told of what happens from now on, and begins to read what was before.
-    async fn join(&mut self) -> Result<(), RunError> {
-        let runtime = &self.thread.runtime;
-        runtime.inner.environment.watchers.add(&self.thread.id, &self.line);
-        let head = storage::head(runtime.checkpointer(), &self.thread.id).await?.map(|(head, _)| head);
+    /// Finds where to begin.
+    async fn place(&mut self) -> Result<(), RunError> {
+        let checkpointer = self.thread.runtime.checkpointer();
+        let head = storage::head(checkpointer, &self.thread.id).await?.map(|(head, _)| head);
         self.position = Position(match (self.after, &head) {
             (Some(after), _) => self.known(after).await?,
-            (None, Some(head)) => EventNo::after(head.run, 0),
+            // There may have been more runs since it was asked to watch.
+            (None, Some(head)) => {
+                let first = self.line.first_begin().map_or(head.run, |(run, _)| run.min(head.run));
+                EventNo::after(first, 0)
+            }
             (None, None) => EventNo::BEGINNING,
         });
-        self.joined = true;
-        if let Some(run) = self.thread.runtime.inner.driven(&self.thread.id) {
-            run.join(&self.line);
-        }
+        self.is_placed = true;
         if let Some(head) = head {
             self.read_up_to((head.run, u32::MAX));
         }
@@ -294,22 +303,25 @@ impl Reader {
     /// What the line has next; `None`: nothing will come, as far as is known.
     async fn next_item(&self) -> Option<Item> {
         let (checkpointer, thread) = (self.thread.runtime.checkpointer(), &self.thread.id);
-        loop {
-            // Before the lease is given back, the line has all of the drive.
-            let rests = self.until_rest && !checkpointer.is_leased(thread);
-            let mut released = checkpointer.released(thread);
-            let item = poll_fn(|cx| match self.line.poll_next(cx) {
-                Poll::Ready(item) => Poll::Ready(Some(item)),
-                Poll::Pending if rests => Poll::Ready(None),
-                Poll::Pending if self.until_rest => released.as_mut().poll(cx).map(|()| None),
-                Poll::Pending => Poll::Pending,
-            });
-            match item.await {
-                Some(item) => return item,
-                None if rests => return None,
-                None => {}
+        let mut released = None;
+        poll_fn(|cx| {
+            loop {
+                let until_rest = self.until_rest.load(Ordering::Acquire);
+                // Asked first: before the lease is given back, the line has all of the drive.
+                let is_driven = until_rest && checkpointer.is_leased(thread);
+                match self.line.poll_next(cx) {
+                    Poll::Ready(item) => return Poll::Ready(item),
+                    Poll::Pending if !until_rest => return Poll::Pending,
+                    Poll::Pending if !is_driven => return Poll::Ready(None),
+                    Poll::Pending => {}
+                }
+                match released.get_or_insert_with(|| checkpointer.released(thread)).as_mut().poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(()) => released = None,
+                }
             }
-        }
+        })
+        .await
     }
 }
 
