@@ -404,8 +404,8 @@ fn each_attempt_is_told_and_tells_again_what_its_body_emits() {
 }
 
 #[test]
-fn checkpoints_are_the_records_of_the_journal() {
-    on_every_checkpointer(async |world| {
+fn checkpoints_are_the_records_of_the_journal_when_they_are_written() {
+    in_every_mode(async |world| {
         let runtime = world.runtime();
         let thread = runtime.thread("t").unwrap();
         let (told, _) = all(thread.invoke(two_halves()).stream(StreamMode::Checkpoints)).await;

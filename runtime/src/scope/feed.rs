@@ -8,8 +8,9 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::run::{Run, State};
+use super::run::{Mode, Run, State};
 use crate::{
+    ThreadId,
     checkpoint::{Change, Key, rows},
     environment::{CallView, Event},
     id::{RunNo, Seq},
@@ -28,7 +29,9 @@ const HELD: usize = 4096;
 pub(super) struct Feed {
     run: RunNo,
     lines: Vec<Weak<Line>>,
-    durable: watch::Sender<u32>,
+    /// How many records are durable; and those who wait for that.
+    durable: u32,
+    waiting: Arc<watch::Sender<u32>>,
     /// How many records the readers were told of.
     told: u32,
     /// What happened after so many records, which the readers are to be told of first.
@@ -37,7 +40,8 @@ pub(super) struct Feed {
 
 impl Feed {
     fn new(run: RunNo, durable: u32, told: u32) -> Self {
-        Self { run, lines: Vec::new(), durable: watch::Sender::new(durable), told, held: VecDeque::new() }
+        let waiting = Arc::new(watch::Sender::new(durable));
+        Self { run, lines: Vec::new(), durable, waiting, told, held: VecDeque::new() }
     }
 
     fn lines(&self) -> impl Iterator<Item = Arc<Line>> {
@@ -55,7 +59,7 @@ impl Feed {
 
     /// Tells of what is in no record, `after` so many.
     fn tell_live(&self, after: u32, what: Streamed, wake: &mut Vec<Waker>) {
-        let number = EventNo::after(self.run, after.min(*self.durable.borrow()));
+        let number = EventNo::after(self.run, after.min(self.durable));
         self.tell(&StreamEvent { number, recorded: false, what }, wake);
     }
 
@@ -75,7 +79,7 @@ impl Feed {
         } else if self.held.len() < HELD {
             self.held.push_back((after, what));
         } else {
-            let (of, number) = (what.modes(), EventNo::after(self.run, *self.durable.borrow()));
+            let (of, number) = (what.modes(), EventNo::after(self.run, self.durable));
             let lines = self.lines().filter(|line| line.modes.has_any(of));
             wake.extend(lines.filter_map(|line| line.lose(1, number)));
         }
@@ -84,7 +88,7 @@ impl Feed {
     /// So many records are on their way to the readers, with these events. `durable`: they are on disk.
     fn records(&mut self, events: Vec<StreamEvent>, records: u32, durable: bool, wake: &mut Vec<Waker>) {
         if durable {
-            self.durable.send_replace(records);
+            self.durable = records;
         }
         for event in events {
             self.tell_held(event.number.seq().get(), wake);
@@ -105,29 +109,77 @@ impl Feed {
 
 impl State {
     /// What readers are to be told of a record, if there are any.
-    pub(super) fn events(&self, (run, seq, entrypoint): (RunNo, Seq, &str), record: &Record) -> Vec<StreamEvent> {
+    pub(super) fn events(
+        &self,
+        (run, seq, entrypoint): (RunNo, Seq, &str),
+        record: &Record,
+        mode: Mode,
+    ) -> Vec<StreamEvent> {
         let mut events = Vec::new();
         if let Some(feed) = &self.feed {
-            events_of(feed.modes(), (run, seq, entrypoint), record, |event| events.push(event));
+            events_of(told_at_once(feed.modes(), mode), (run, seq, entrypoint), record, |event| events.push(event));
         }
         events
     }
 
+    /// Adds to what readers are told of a commit the checkpoints that are written with it.
+    pub(super) fn add_checkpoints(
+        &self,
+        events: &mut Vec<StreamEvent>,
+        thread: &ThreadId,
+        (run, entrypoint): (RunNo, &str),
+    ) {
+        let checkpoints = StreamModes::from(StreamMode::Checkpoints);
+        if self.feed.as_ref().is_some_and(|feed| feed.modes().has_any(checkpoints)) {
+            for (seq, record) in unwritten(thread, run, self.outbox.overlay()) {
+                events_of(checkpoints, (run, seq, entrypoint), &record, |event| events.push(event));
+            }
+            events.sort_by_key(|event| event.number);
+        }
+    }
+
     /// Tells the readers of records; whom to wake then, without the lock.
-    pub(super) fn tell_records(&mut self, events: Vec<StreamEvent>, records: u32, durable: bool) -> Vec<Waker> {
-        let mut wake = Vec::new();
+    pub(super) fn tell_records(&mut self, events: Vec<StreamEvent>, records: u32, durable: bool) -> Readers {
+        let mut readers = Readers::default();
         if durable {
             self.outbox.durable = records;
         }
         if let Some(feed) = &mut self.feed {
-            feed.records(events, records, durable, &mut wake);
+            feed.records(events, records, durable, &mut readers.wake);
+            readers.durable = durable.then(|| (feed.waiting.clone(), records));
         }
-        wake
+        readers
     }
 }
 
-/// Wakes readers. Not with a lock held: they may read at once.
-pub(super) fn wake_readers(wake: Vec<Waker>) {
+/// The modes whose events are told before their record is written, where it is written only when the run ends: all but
+/// the one that tells of that.
+fn told_at_once(modes: StreamModes, mode: Mode) -> StreamModes {
+    match mode {
+        Mode::Sync | Mode::Async => modes,
+        Mode::Exit => modes.without(StreamMode::Checkpoints),
+    }
+}
+
+/// Readers to be woken. Not with a lock held: they may read at once.
+#[derive(Default)]
+#[must_use = "they were told, and are to be woken"]
+pub(super) struct Readers {
+    wake: Vec<Waker>,
+    /// Those who wait for so many records to be durable.
+    durable: Option<(Arc<watch::Sender<u32>>, u32)>,
+}
+
+impl Readers {
+    pub(super) fn wake(self) {
+        if let Some((waiting, records)) = self.durable {
+            waiting.send_replace(records);
+        }
+        wake_readers(self.wake);
+    }
+}
+
+fn wake_readers(wake: Vec<Waker>) {
     wake.into_iter().for_each(Waker::wake);
 }
 
@@ -152,10 +204,10 @@ impl Run {
             if line.watches {
                 // A run that begins is in the journal once its start is, with what became of the run before.
                 let records = state.outbox.committed.max(1);
-                wake.extend(line.begin(self.no, records, feed.durable.subscribe()));
+                wake.extend(line.begin(self.no, records, feed.waiting.subscribe()));
                 for (seq, record) in unwritten(&self.thread, self.no, state.outbox.overlay()) {
                     let at = (self.no, seq, self.entrypoint.as_str());
-                    events_of(line.modes, at, &record, |event| {
+                    events_of(told_at_once(line.modes, self.mode), at, &record, |event| {
                         let number = EventNo::after(self.no, durable);
                         wake.extend(line.tell(&StreamEvent { number, recorded: false, what: event.what }));
                     });
@@ -168,7 +220,9 @@ impl Run {
     /// The drive's own reader, if it has one, and all who watch the thread read the run from its first record of this
     /// drive on.
     pub(crate) fn join_readers(&self, line: Option<&Arc<Line>>) {
-        line.into_iter().for_each(|line| self.join(line));
+        if let Some(line) = line {
+            self.join(line);
+        }
         self.join_watchers();
     }
 
@@ -190,7 +244,7 @@ impl Run {
         };
         if let Some(feed) = feed {
             // What waits for records that will not come.
-            let number = EventNo::after(self.no, *feed.durable.borrow());
+            let number = EventNo::after(self.no, feed.durable);
             for line in feed.lines() {
                 let lost = feed.held.iter().filter(|(_, what)| line.modes.has_any(what.modes())).count() as u64;
                 if lost > 0 {
@@ -256,8 +310,8 @@ impl Run {
     }
 }
 
-/// The records that wait for the run's end, in [`Mode::Exit`](super::Mode::Exit).
-fn unwritten(thread: &crate::ThreadId, run: RunNo, overlay: &[Change]) -> Vec<(Seq, Record)> {
+/// The records that wait for the run's end, in [`Mode::Exit`].
+fn unwritten(thread: &ThreadId, run: RunNo, overlay: &[Change]) -> Vec<(Seq, Record)> {
     let rows = overlay.iter().filter_map(|change| match change {
         Change::Put(key @ Key::Record { run: of, .. }, row) if *of == run.0 => Some((*key, row.clone())),
         _ => None,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    feed::wake_readers,
+    feed::Readers,
     run::{Mode, Run, State, Stop},
     wake_for_release,
 };
@@ -104,8 +104,8 @@ impl Run {
             };
             changed = true;
             match done {
-                Ok((thens, wake)) => {
-                    wake_readers(wake);
+                Ok((thens, readers)) => {
+                    readers.wake();
                     self.take_in(thens);
                 }
                 Err(error) => {
@@ -133,7 +133,7 @@ impl Run {
 
     /// Sends what was appended as one commit; `with` goes with it. `all`: also what waits for the run's end.
     pub(crate) fn flush(self: &Arc<Self>, all: bool, with: Vec<Change>) -> bool {
-        let (now, wake) = {
+        let (now, readers) = {
             let mut state = self.lock();
             let state = &mut *state;
             if state.outbox.failed.is_some() {
@@ -167,7 +167,7 @@ impl Run {
                     state.stop = Some(Stop::Error(error.into()));
                     break;
                 }
-                events.extend(state.events((self.no, entry.seq, &self.entrypoint), &entry.record));
+                events.extend(state.events((self.no, entry.seq, &self.entrypoint), &entry.record, self.mode));
                 state.outbox.flushed = entry.seq.get().saturating_add(1);
                 thens.push(entry.then);
             }
@@ -182,6 +182,9 @@ impl Run {
                     expect: vec![Expect::Lease(self.epoch)],
                     changes: std::mem::take(&mut state.outbox.overlay),
                 };
+                if self.mode == Mode::Exit {
+                    state.add_checkpoints(&mut events, &self.thread, (self.no, &self.entrypoint));
+                }
                 state.outbox.committed = records;
                 let mut ticket = self.environment.checkpointer.commit(commit);
                 match ticket.at_once() {
@@ -197,14 +200,14 @@ impl Run {
                         let waits = self.mode == Mode::Sync || state.outbox.in_flight.len() >= IN_FLIGHT;
                         let later = if waits { std::mem::take(&mut thens) } else { Vec::new() };
                         state.outbox.in_flight.push_back(Flight { ticket, thens: later, events, records });
-                        (thens, Vec::new())
+                        (thens, Readers::default())
                     }
                 }
             } else {
                 (thens, state.tell_records(events, records, false))
             }
         };
-        wake_readers(wake);
+        readers.wake();
         self.take_in(now);
         true
     }

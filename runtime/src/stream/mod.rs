@@ -63,6 +63,10 @@ impl StreamModes {
         Self(self.0 | others.0)
     }
 
+    pub(crate) fn without(self, mode: StreamMode) -> Self {
+        Self(self.0 & !mode.bit())
+    }
+
     pub(crate) fn is_none(self) -> bool {
         self.0 == 0
     }

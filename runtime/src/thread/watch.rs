@@ -271,12 +271,8 @@ impl Reader {
         let wanted = pages.next.saturating_add(PAGE).min(pages.records());
         let mut page = storage::load_records(checkpointer, thread, pages.run, pages.next, wanted).await?;
         let is_whole = page.len() == (wanted - pages.next) as usize;
-        if let Some((run, records)) = self.line.first_begin()
-            && run == pages.end.0
-        {
-            // What that drive has recorded comes through the line, in its place among all else.
-            pages.end.1 = pages.end.1.min(records);
-        }
+        // What a drive has recorded since it is told of comes through the line, in its place among all else.
+        pages.end = self.line.first_begin().map_or(pages.end, |begin| begin.min(pages.end));
         page.retain(|(seq, _)| seq.get() < pages.records());
         if pages.entrypoint.is_none() && !page.is_empty() {
             let start = storage::load_record(checkpointer, thread, pages.run, Seq(0)).await?;
