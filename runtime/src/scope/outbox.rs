@@ -177,14 +177,15 @@ impl Run {
                 state.outbox.overlay.extend(with);
             }
             if at_once {
+                // Before they leave for the store.
+                if self.mode == Mode::Exit {
+                    state.add_checkpoints(&mut events, &self.thread, (self.no, &self.entrypoint));
+                }
                 let commit = Commit {
                     thread: self.thread.clone(),
                     expect: vec![Expect::Lease(self.epoch)],
                     changes: std::mem::take(&mut state.outbox.overlay),
                 };
-                if self.mode == Mode::Exit {
-                    state.add_checkpoints(&mut events, &self.thread, (self.no, &self.entrypoint));
-                }
                 state.outbox.committed = records;
                 let mut ticket = self.environment.checkpointer.commit(commit);
                 match ticket.at_once() {
