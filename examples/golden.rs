@@ -57,3 +57,13 @@ fn stream_gives_what_happens_and_goes_on_from_a_number() {
 fn crash_resume_goes_on_where_it_was() {
     check("crash_resume", 2);
 }
+
+#[test]
+fn chat_keeps_each_saved_value_once() {
+    check("chat", 1);
+}
+
+#[test]
+fn time_travel_shows_both_outcomes() {
+    check("time_travel", 1);
+}

@@ -133,7 +133,7 @@ pub use emit::emit;
 pub use entrypoint::{Definition, EntrypointCall, EntrypointFn, Final, continue_as_new};
 pub use environment::{CallView, Clock, Event, Observer, Recall, ReplacedCall, RunView, SystemClock};
 pub use error::RunError;
-pub use id::{CallId, CallIdError, RunNo, Seq, ThreadId, ThreadIdError};
+pub use id::{CallId, CallIdError, CheckpointId, CheckpointIdError, RunNo, Seq, ThreadId, ThreadIdError};
 pub use interrupt::{Interrupt, interrupt};
 pub use journal::{CallKind, CallSketch, Nondeterminism, RecordedStep};
 pub use output::{Failure, TaskError, TaskErrorKind};
@@ -141,15 +141,16 @@ pub use policy::RetryPolicy;
 pub use recorded::{now, patched, random, sleep, uuid};
 pub use resource::resource;
 pub use run::{Outcome, Question};
-pub use runtime::{Recovered, Runtime, RuntimeBuilder, ThreadList, ThreadSummary};
+pub use runtime::{Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, ThreadSummary, Threads};
 pub use storage::Status;
 pub use stream::{
     Enclosing, EventNo, EventNoError, EventValue, StreamEvent, StreamMode, StreamModes, Streamed, StreamedTask,
 };
 pub use task::{TaskCall, attempt, idempotency_key};
 pub use thread::{
-    AnswerError, CallState, CallStatus, Durability, IfUnfinished, Invoke, Resume, RunStream, Started, Thread,
-    ThreadState, Watch, Which,
+    AnswerError, CallState, CallStatus, Checkpoint, CheckpointKind, CheckpointWhat, Durability, Fork, ForkedFrom,
+    History, IfUnfinished, Invoke, Keep, Pruned, RecordedValue, Resume, RunSize, RunStream, RunSummary, Runs, Stage,
+    Started, Thread, ThreadSize, ThreadState, Update, Watch, Which,
 };
 pub use value::ValueError;
 

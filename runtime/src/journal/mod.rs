@@ -10,6 +10,7 @@
 mod body;
 mod call;
 mod claim;
+mod compact;
 mod divergence;
 mod emit;
 mod hasher;
@@ -19,6 +20,7 @@ mod record;
 mod table;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -31,9 +33,11 @@ pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
 pub use record::CallKind;
 pub(crate) use record::{
-    Around, Attempt, CallInfo, Emitted, End, Ended, Outcome, Record, Resume, Start, Unread, Wait, Waited,
+    Around, Attempt, CallInfo, Emitted, End, Ended, Origin, Outcome, Record, Resume, Start, Unread, Update, Wait,
+    Waited,
 };
 use table::Table;
+pub(crate) use text::Names;
 
 use crate::{
     id::{CallId, ScopeId, Seq},
@@ -104,6 +108,17 @@ struct ScopeState {
     unseen: HashSet<CallId, ByDigest>,
     /// Scopes that stand within, through a branch, and calls whose bodies were begun here.
     within: Vec<ScopeId>,
+    /// What was called last.
+    family: Option<Family>,
+}
+
+/// Calls of one name in one scope.
+#[derive(Debug)]
+struct Family {
+    kind: CallKind,
+    name: std::borrow::Cow<'static, str>,
+    definition: Option<Definition>,
+    id: u128,
 }
 
 /// What the journal has of one call.
@@ -232,7 +247,8 @@ impl Journal {
 
     /// The calls in whose bodies a scope stands, the outermost first.
     pub(crate) fn within(&self, scope: Scope) -> Vec<Around> {
-        let around = |slot: Slot| self.calls.get(slot).map(|call| Around { id: call.id, name: call.name.clone() });
+        let around =
+            |slot: Slot| self.calls.get(slot).map(|call| Around { id: call.id, name: call.name.clone().into() });
         self.owners(&scope).into_iter().rev().filter_map(around).collect()
     }
 

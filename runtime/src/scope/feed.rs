@@ -14,7 +14,7 @@ use crate::{
     checkpoint::{Change, Key, rows},
     environment::{CallView, Event},
     id::{RunNo, Seq},
-    journal::{Order, Record, Scope, Slot},
+    journal::{Names, Order, Record, Scope, Slot},
     stream::{
         EventNo, EventValue, Line, StreamEvent, StreamMode, StreamModes, Streamed, enclosing, events_of, is_task, task,
     },
@@ -317,8 +317,9 @@ fn unwritten(thread: &ThreadId, run: RunNo, overlay: &[Change]) -> Vec<(Seq, Rec
         _ => None,
     });
     let items = rows::unseal(thread, rows.collect()).unwrap_or_default();
+    let mut names = Names::default();
     let records = items.into_iter().filter_map(|(key, bytes)| match key {
-        Key::Record { seq, .. } => Some((Seq(seq), Record::from_bytes(&bytes).ok()?)),
+        Key::Record { seq, .. } => Some((Seq(seq), Record::from_bytes(&bytes, &mut names).ok()?)),
         _ => None,
     });
     records.collect()

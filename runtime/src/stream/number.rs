@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{RunNo, Seq};
+use crate::id::{CheckpointId, RunNo, Seq};
 
 /// The number of an event on its thread: the run, the place of the record that it is read off, and its place among the
 /// events of that record. In the order in which they are told, the numbers of a reader's events grow.
@@ -51,6 +51,12 @@ impl EventNo {
         Seq(self.seq)
     }
 
+    /// The checkpoint after that record: what [`Thread::state_at`](crate::Thread::state_at) takes.
+    #[must_use]
+    pub fn checkpoint(self) -> CheckpointId {
+        CheckpointId { run: self.run(), seq: self.seq() }
+    }
+
     /// An event of a record.
     pub(super) fn of(run: RunNo, seq: Seq, part: u32) -> Self {
         Self { run: run.0, seq: seq.0, part }
@@ -85,10 +91,11 @@ impl FromStr for EventNo {
     type Err = EventNoError;
 
     fn from_str(text: &str) -> Result<Self, EventNoError> {
-        let mut numbers = text.split('.').map(|number| number.parse::<u32>().map_err(|_| EventNoError(())));
-        let mut next = || numbers.next().unwrap_or(Err(EventNoError(())));
-        let number = Self { run: next()?, seq: next()?, part: next()? };
-        if numbers.next().is_some() { Err(EventNoError(())) } else { Ok(number) }
+        // Only what `Display` writes, so that an event has one name.
+        let (checkpoint, part) = text.rsplit_once('.').ok_or(EventNoError(()))?;
+        let CheckpointId { run, seq } = checkpoint.parse().map_err(|_| EventNoError(()))?;
+        let read = Self { run: run.0, seq: seq.0, part: part.parse().map_err(|_| EventNoError(()))? };
+        if read.to_string() == text { Ok(read) } else { Err(EventNoError(())) }
     }
 }
 

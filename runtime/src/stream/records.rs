@@ -69,6 +69,7 @@ pub(crate) fn events_of(
         | Record::Wait(_)
         | Record::Resume(_)
         | Record::Unread(_)
+        | Record::Update(_)
         | Record::Emitted(_) => {}
     }
     let (word, id) = checkpoint(record);
@@ -86,6 +87,7 @@ fn checkpoint(record: &Record) -> (&'static str, Option<CallId>) {
         Record::Unread(record) => ("unread", Some(record.call.id)),
         Record::Emitted(_) => ("emitted", None),
         Record::End(_) => ("end", None),
+        Record::Update(_) => ("update", None),
     }
 }
 

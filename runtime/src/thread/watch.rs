@@ -16,7 +16,7 @@ use futures::Stream;
 
 use super::Thread;
 use crate::{
-    RunError,
+    CheckpointId, RunError,
     checkpoint::BoxFuture,
     id::{RunNo, Seq},
     journal::Record,
@@ -35,6 +35,10 @@ impl Thread {
     ///
     /// What is recorded comes again to whoever comes back: updates, questions, ends, retries, checkpoints, what
     /// entrypoints [`emit`](crate::emit). The beginning of tasks and what their bodies emit is told live only.
+    ///
+    /// A watch begins when it is asked for, and reads when it is polled. What is recorded while nobody drives the thread,
+    /// by an [`update`](Self::update) or a [`fork`](Self::fork), is told with its next drive here. A fork is a run of
+    /// its own, and what it took over is told as recorded in it.
     ///
     /// It does not end by itself, not with the end of a run either, since another drive may follow: stop at a
     /// [`Stopped`](crate::Streamed::Stopped), or use [`until_rest`](Watch::until_rest). While it lives, the runtime does.
@@ -70,7 +74,8 @@ impl Thread {
     /// # Errors
     ///
     /// Instead of an event, once, at the stream's end: [`RunError::Checkpoint`] if the store cannot be read,
-    /// [`RunError::Corrupt`] if a journal is damaged, [`RunError::NoSuchEvent`] if the thread has no such number.
+    /// [`RunError::Corrupt`] if a journal is damaged, [`RunError::NoSuchEvent`] if the thread has no such number,
+    /// [`RunError::Pruned`] if what it is of was pruned.
     pub fn watch(&self, modes: impl Into<StreamModes>, after: impl Into<Option<EventNo>>) -> Watch {
         let modes = modes.into();
         let inner = &self.runtime.inner;
@@ -237,6 +242,10 @@ impl Reader {
         });
         self.is_placed = true;
         if let Some(head) = head {
+            if self.position.0 <= EventNo::BEGINNING {
+                let oldest = storage::oldest(checkpointer, &self.thread.id).await?.run;
+                self.position.skip_to(EventNo::after(oldest, 0));
+            }
             self.read_up_to((head.run, u32::MAX));
         }
         Ok(())
@@ -244,14 +253,24 @@ impl Reader {
 
     /// A number that the thread's journals have: then they have all that was recorded after it.
     async fn known(&self, after: EventNo) -> Result<EventNo, RunError> {
-        if after > EventNo::BEGINNING {
-            let checkpointer = self.thread.runtime.checkpointer();
-            let record = storage::load_record(checkpointer, &self.thread.id, after.run(), after.seq()).await?;
-            if record.is_none() {
-                return Err(RunError::NoSuchEvent { thread: self.thread.id.clone(), number: after });
-            }
+        if after <= EventNo::BEGINNING {
+            return Ok(after);
         }
-        Ok(after)
+        let checkpointer = self.thread.runtime.checkpointer();
+        self.check_pruned(after.run(), after.seq()).await?;
+        match storage::load_record(checkpointer, &self.thread.id, after.run(), after.seq()).await? {
+            Some(_) => Ok(after),
+            None => Err(RunError::NoSuchEvent { thread: self.thread.id.clone(), number: after }),
+        }
+    }
+
+    /// Refuses to go on in a run that was pruned: what was told in it is not there any more.
+    async fn check_pruned(&self, run: RunNo, seq: Seq) -> Result<(), RunError> {
+        let oldest = storage::oldest(self.thread.runtime.checkpointer(), &self.thread.id).await?.run;
+        if run >= oldest {
+            return Ok(());
+        }
+        Err(RunError::Pruned { thread: self.thread.id.clone(), checkpoint: CheckpointId { run, seq } })
     }
 
     /// Reads journals from where the reader is up to this many records of a run.
@@ -266,11 +285,20 @@ impl Reader {
 
     /// Reads some records.
     async fn read_page(&mut self) -> Result<(), RunError> {
-        let Some(pages) = &mut self.pages else { return Ok(()) };
+        let Some(pages) = &self.pages else { return Ok(()) };
         let (checkpointer, thread) = (self.thread.runtime.checkpointer(), &self.thread.id);
         let wanted = pages.next.saturating_add(PAGE).min(pages.records());
-        let mut page = storage::load_records(checkpointer, thread, pages.run, pages.next, wanted).await?;
-        let is_whole = page.len() == (wanted - pages.next) as usize;
+        let (run, next) = (pages.run, pages.next);
+        let read = match wanted.checked_sub(1).filter(|last| *last >= next) {
+            Some(last) => storage::load_records(checkpointer, thread, run, (next, last)).await,
+            None => Ok(Vec::new()),
+        };
+        let is_whole = read.as_ref().is_ok_and(|page| page.len() == wanted.saturating_sub(next) as usize);
+        if !is_whole {
+            self.check_pruned(run, Seq(next)).await?;
+        }
+        let mut page = read?;
+        let Some(pages) = &mut self.pages else { return Ok(()) };
         // What a drive has recorded since it is told of comes through the line, in its place among all else.
         pages.end = self.line.first_begin().map_or(pages.end, |begin| begin.min(pages.end));
         page.retain(|(seq, _)| seq.get() < pages.records());

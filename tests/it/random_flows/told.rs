@@ -52,6 +52,12 @@ impl<'a> Reader<'a> {
         Self { watch, lab, told, wrong: None }
     }
 
+    /// Reads a fork from its beginning: what it took over, too.
+    pub(super) fn of_fork(thread: &Thread, lab: &'a Lab) -> Self {
+        let watch = thread.watch([StreamMode::Updates, StreamMode::Custom], None);
+        Self { watch, lab, told: Vec::new(), wrong: None }
+    }
+
     /// Reads while the run is driven.
     pub(super) async fn while_it_runs<F: IntoFuture>(&mut self, drive: F) -> F::Output {
         let mut drive = pin!(drive.into_future());
