@@ -57,6 +57,15 @@
 //! * A task's failure is an outcome like a value. Resuming a failed run opens again what it did not get past.
 //! * A wrong replay is worse than an error: damage, lost tails, changed code and changed types are typed errors.
 //!
+//! # Watching a run
+//!
+//! [`stream`](Invoke::stream) drives a run on the pool and gives what happens in it as it happens; [`Thread::watch`] reads
+//! a thread from a number on, first from its journals, then live, so that a reader can break off and come back in any
+//! process. Code tells readers more with [`emit`]. Readers are bounded and never waited for: one that is too slow is told
+//! how much it missed. What is recorded is told once it is durable, and has the same number for every reader; the
+//! beginning of tasks and what their bodies emit is told live only. An [`Observer`] is told of all runs of a runtime, from
+//! within them.
+//!
 //! # What it runs on
 //!
 //! Any tokio runtime with its timers on (`#[tokio::main]`, or a builder's `enable_time` or `enable_all`); one thread is
