@@ -66,11 +66,19 @@
 //! beginning of tasks and what their bodies emit is told live only. An [`Observer`] is told of all runs of a runtime, from
 //! within them.
 //!
+//! # Memory and time travel
+//!
+//! A thread remembers: `#[previous]` gives a run what the last one saved. [`Thread::history`] lists each record of each
+//! run as a checkpoint, [`Thread::state_at`] gives the thread as it was there, [`Thread::fork`] goes on from there as a
+//! new run (with another outcome of a call, if wanted), and the old one stays. [`Thread::update`] sets what is saved,
+//! [`Thread::stage`] stores an input to be run later. Old runs go by [`Thread::prune`] or a
+//! [retention](RuntimeBuilder::retention).
+//!
 //! # What it runs on
 //!
 //! Any tokio runtime with its timers on (`#[tokio::main]`, or a builder's `enable_time` or `enable_all`); one thread is
-//! enough. Nothing runs by itself in the background: when a process begins, [`Runtime::recover`] goes on with what was cut
-//! off, and [`Runtime::run_due`], called now and then, with runs whose sleep is over.
+//! enough. Nothing runs by itself in the background: [`Runtime::background`] goes on with what was cut off and with runs
+//! whose moment has come, and so do [`Runtime::recover`], when a process begins, and [`Runtime::run_due`], now and then.
 //!
 //! # Features
 //!
@@ -109,6 +117,7 @@ mod scope;
 // What a user awaits.
 mod branch;
 mod call;
+mod defer;
 mod emit;
 mod interrupt;
 mod recorded;
@@ -134,6 +143,7 @@ pub mod __private;
 
 pub use branch::{Bounded, bounded, branch};
 pub use checkpoint::CheckpointError;
+pub use defer::{CleanedUp, Deferred, defer};
 #[doc = include_str!("entrypoint/attribute.md")]
 pub use durably_macros::entrypoint;
 #[doc = include_str!("task/attribute.md")]
@@ -141,25 +151,28 @@ pub use durably_macros::task;
 pub use emit::emit;
 pub use entrypoint::{Definition, EntrypointCall, EntrypointFn, Final, continue_as_new};
 pub use environment::{CallView, Clock, Event, Observer, Recall, ReplacedCall, RunView, SystemClock};
-pub use error::RunError;
+pub use error::{AnswerError, RunError};
 pub use id::{CallId, CallIdError, CheckpointId, CheckpointIdError, RunNo, Seq, ThreadId, ThreadIdError};
-pub use interrupt::{Interrupt, interrupt};
-pub use journal::{CallKind, CallSketch, Nondeterminism, RecordedStep};
+pub use interrupt::{Cancellable, Interrupt, interrupt};
+pub use journal::{AnswerKind, CallKind, CallSketch, Nondeterminism, RecordedStep};
 pub use output::{Failure, TaskError, TaskErrorKind};
 pub use policy::RetryPolicy;
 pub use recorded::{now, patched, random, sleep, uuid};
 pub use resource::resource;
 pub use run::{Outcome, Question};
-pub use runtime::{Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, ThreadSummary, Threads};
+pub use runtime::{
+    Background, DrainReport, Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, ThreadSummary, Threads,
+};
 pub use storage::Status;
 pub use stream::{
     Enclosing, EventNo, EventNoError, EventValue, StreamEvent, StreamMode, StreamModes, Streamed, StreamedTask,
 };
 pub use task::{TaskCall, attempt, idempotency_key};
 pub use thread::{
-    AnswerError, CallState, CallStatus, Checkpoint, CheckpointKind, CheckpointWhat, Durability, Fork, ForkedFrom,
-    History, IfUnfinished, Invoke, Keep, Pruned, RecordedValue, Resume, RunSize, RunStream, RunSummary, Runs, Stage,
-    Started, Thread, ThreadSize, ThreadState, Update, Watch, Which,
+    AnswerState, Answering, CallState, CallStatus, Cancel, CancelError, Cancellation, Checkpoint, CheckpointKind,
+    CheckpointWhat, Command, Durability, Fork, ForkedFrom, History, IfUnfinished, Invoke, Keep, Pruned, RecordedValue,
+    Resume, RunSize, RunStream, RunSummary, Runs, Stage, Started, Thread, ThreadSize, ThreadState, Update, Watch,
+    Which,
 };
 pub use value::ValueError;
 

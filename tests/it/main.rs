@@ -2,17 +2,28 @@
 #![allow(clippy::unwrap_used)]
 
 mod again;
+mod answering;
+mod arrivals;
+mod asking;
+mod background;
 mod basics;
+mod cancel;
+mod cancel_sweep;
 mod cancellation;
+mod clock_jumps;
 mod combinators;
 mod crowds;
+mod deadline;
+mod defer;
 mod detached;
+mod drain;
 mod failure;
 mod faults;
 mod foreign_wakes;
 mod fork;
 mod history;
 mod identity;
+mod inbox;
 mod interrupts;
 mod memory;
 mod mend;
@@ -20,6 +31,7 @@ mod names;
 mod nested;
 mod nondeterminism;
 mod panics;
+mod pausing;
 mod prune;
 mod random_flows;
 mod recorded;

@@ -15,7 +15,7 @@ use crate::checkpoint::{CheckpointError, SledCheckpointer};
 use crate::{
     Clock, Definition, Durability, EntrypointFn, Keep, Observer, ReplacedCall,
     checkpoint::{Checkpointer, MemoryCheckpointer},
-    environment::{Environment, Replacement, SystemClock, replacement},
+    environment::{AnswerTypes, Environment, Replacement, SystemClock, replacement},
     stream::Watchers,
 };
 
@@ -196,6 +196,8 @@ impl RuntimeBuilder {
             draining: AtomicBool::new(false),
             watchers: Watchers::default(),
             stream_buffer: self.stream_buffer,
+            answer_types: AnswerTypes::default(),
+            due: tokio::sync::Notify::new(),
         };
         let inner = Inner {
             environment: Arc::new(environment),
@@ -204,6 +206,7 @@ impl RuntimeBuilder {
             retention: self.retention,
             prunes: Prunes::default(),
             running: std::sync::Mutex::default(),
+            drives: super::drain::Drives::default(),
         };
         Runtime { inner: Arc::new(inner) }
     }

@@ -282,12 +282,16 @@ impl Run {
         {
             let mut state = self.lock();
             let state = &mut *state;
-            let is_over = state.stop.is_some() || state.halted || (state.next.is_some() && scope.owner.is_none());
+            let is_over = state.stop.is_some() || state.halted || (state.continues() && scope.owner.is_none());
             if is_over || !state.journal.is_current(scope) {
                 return;
             }
             match scope.order {
+                // Nothing of an entrypoint that is being stopped is recorded any more.
                 Order::Released(_) => {
+                    if state.journal.is_cut() {
+                        return;
+                    }
                     if !state.journal.emit(scope, digest, value, self.environment.now_ms()) {
                         return;
                     }

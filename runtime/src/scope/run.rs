@@ -10,14 +10,22 @@ use std::{
 use futures::task::AtomicWaker;
 use tokio::task::JoinHandle;
 
-use super::{Polls, Signal, feed::Feed, liveness::Liveness, outbox::Outbox};
+use super::{
+    Polls, Signal,
+    cleaning::{CleanUps, Held, Working},
+    feed::Feed,
+    liveness::Liveness,
+    outbox::Outbox,
+    questions::Questions,
+};
 use crate::{
     CheckpointError, RunError, ThreadId,
     checkpoint::{BoxFuture, Checkpointer, Lease},
     environment::{CallView, Environment, Event, RunView},
     id::{CallId, RunNo},
-    journal::{Frame, Journal, Slot, Start},
+    journal::{Frame, Journal, Slot, Start, Why},
     output::Recorded,
+    storage::Answer,
     value::Payload,
 };
 
@@ -44,6 +52,10 @@ pub(crate) struct Run {
     /// The polls of its entrypoint.
     pub(crate) polls: Arc<Polls>,
     pub(super) epoch: u64,
+    /// When the run has to have come to its end, and how long it was allowed to take, in milliseconds.
+    pub(crate) deadline: Option<(u64, u64)>,
+    /// The bodies that hold the lease.
+    working: Arc<Working>,
     state: Mutex<State>,
 }
 
@@ -56,7 +68,9 @@ pub(super) struct State {
     /// The run's own code has asked to go on as a new run with this input: it is over, as if it had returned.
     pub(super) next: Option<(Payload, [u8; 32])>,
     /// Answers that have arrived and are not yet outcomes.
-    pub(super) answers: HashMap<CallId, Payload>,
+    pub(super) answers: HashMap<CallId, Answer>,
+    /// The open questions, as the inbox has them.
+    pub(super) questions: Questions,
     /// Why the newest answer to a question was not taken.
     pub(super) refused: HashMap<CallId, String>,
     pub(super) outbox: Outbox,
@@ -70,6 +84,10 @@ pub(super) struct State {
     pub(super) spawned: Vec<(Slot, JoinHandle<()>)>,
     /// The lease, while the run is driven.
     pub(super) hold: Option<Arc<Hold>>,
+    /// What the run's code has left to be done at its end.
+    pub(super) clean_ups: CleanUps,
+    /// Why the run is to be stopped, until that is recorded.
+    pub(super) wanted: Option<Why>,
     /// Whether the run pauses.
     pub(super) halted: bool,
     /// Whether a body was held back since the runtime drains.
@@ -140,7 +158,7 @@ impl Run {
         environment: Arc<Environment>,
         hold: &Arc<Hold>,
         no: RunNo,
-        start: &Start,
+        (start, deadline): (&Start, Option<(u64, u64)>),
         mode: Mode,
         journal: Journal,
     ) -> Arc<Self> {
@@ -154,6 +172,8 @@ impl Run {
             driver: AtomicWaker::new(),
             polls: Arc::default(),
             epoch: hold.lease.epoch,
+            deadline,
+            working: Arc::default(),
             state: Mutex::new(State {
                 journal,
                 liveness: Liveness::default(),
@@ -161,6 +181,7 @@ impl Run {
                 stop: None,
                 next: None,
                 answers: HashMap::new(),
+                questions: Questions::default(),
                 refused: HashMap::new(),
                 outbox,
                 feed: None,
@@ -168,6 +189,8 @@ impl Run {
                 later: Vec::new(),
                 spawned: Vec::new(),
                 hold: Some(hold.clone()),
+                clean_ups: CleanUps::default(),
+                wanted: None,
                 halted: false,
                 held_back: false,
             }),
@@ -225,6 +248,12 @@ impl Run {
         self.lock().halted = true;
     }
 
+    /// The drive is stopped as a crash would stop it, but for what is recorded: that is kept.
+    pub(crate) fn cut_off(self: &Arc<Self>) {
+        let what = format!("the drive of thread {}, whose bodies did not end within the drain's time,", self.thread);
+        self.fail(RunError::Aborted { what });
+    }
+
     pub(crate) fn stopped(&self) -> Option<Stop> {
         self.lock().stop.clone()
     }
@@ -240,7 +269,8 @@ impl Run {
 
     /// What the run is to go on as a new run with, if it is.
     pub(crate) fn next_input(&self) -> Option<(Payload, [u8; 32])> {
-        self.lock().next.clone()
+        let state = self.lock();
+        state.next.clone().filter(|_| !state.journal.is_ending())
     }
 
     /// Whether the entrypoint is not to be polled any more.
@@ -250,23 +280,31 @@ impl Run {
     }
 
     /// The run's hold on its thread, for a body that may outlive its drive.
-    pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
-        self.lock().hold.clone()
+    pub(crate) fn hold(&self) -> Option<Held> {
+        let hold = self.lock().hold.clone()?;
+        Some(Held::new(hold, &self.working))
+    }
+
+    /// Waits until no body holds the lease any more.
+    pub(crate) async fn bodies_ended(&self) {
+        self.working.idle().await;
     }
 
     /// Ends the drive: nothing of it has an effect on the run any more. Bodies on the pool keep the thread until they end.
     pub(crate) fn close(self: &Arc<Self>) {
-        let (spawned, later, hold, how) = {
+        let (spawned, later, clean_ups, hold, how) = {
             let mut state = self.lock();
+            let state = &mut *state;
             state.stop.get_or_insert(Stop::Gone);
             let how = state.parted.take().unwrap_or_else(|| "cut off".to_owned());
-            (std::mem::take(&mut state.spawned), std::mem::take(&mut state.later), state.hold.take(), how)
+            let (spawned, later) = (std::mem::take(&mut state.spawned), std::mem::take(&mut state.later));
+            (spawned, later, std::mem::take(&mut state.clean_ups), state.hold.take(), how)
         };
         // Before the thread is given back: whoever drives it next has readers that know that this is over.
         self.part(Some(&how));
         drop(hold);
         // What they hold leads back to the run.
-        drop(later);
+        drop((later, clean_ups));
         for (_, handle) in spawned {
             handle.abort();
         }

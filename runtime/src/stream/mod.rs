@@ -118,6 +118,11 @@ pub enum Streamed {
         /// The error.
         error: String,
     },
+    /// The run was cancelled (values).
+    Cancelled {
+        /// Why, in the words of whoever cancelled it.
+        reason: Option<String>,
+    },
     /// A question is open (values, updates). Once, however often the run is resumed before it is answered.
     Interrupted {
         /// The question's identity, to be answered by.
@@ -197,7 +202,7 @@ impl Streamed {
     /// The modes that it belongs to; none: it is told to every reader.
     pub(crate) fn modes(&self) -> StreamModes {
         match self {
-            Self::Value { .. } | Self::Failed { .. } => StreamMode::Values.into(),
+            Self::Value { .. } | Self::Failed { .. } | Self::Cancelled { .. } => StreamMode::Values.into(),
             Self::Interrupted { .. } => [StreamMode::Values, StreamMode::Updates].into(),
             Self::Update { .. } => StreamMode::Updates.into(),
             Self::Custom { .. } => StreamMode::Custom.into(),

@@ -1,5 +1,7 @@
 //! From a record to the events that readers are told of it, live and later from the journal alike.
 
+use std::time::Duration;
+
 use super::{EventNo, EventValue, StreamEvent, StreamMode, StreamModes, Streamed, StreamedTask, enclosing};
 use crate::{
     CallId, CallKind,
@@ -43,9 +45,12 @@ pub(crate) fn events_of(
             let (number, error) = (attempt.number, attempt.error.clone());
             event(0, Streamed::TaskRetried { task: task(&attempt.call), attempt: number, error });
         }
-        Record::Wait(Wait { call, what: Waited::Answer { payload, .. }, .. }) => {
+        Record::Wait(Wait { call, what: Waited::Answer(asked), .. }) => {
             let (key, within) = (call.name.clone().into_owned(), enclosing(&call.within));
-            event(0, Streamed::Interrupted { id: call.id, key, within, payload: EventValue::alone(payload.clone()) });
+            event(
+                0,
+                Streamed::Interrupted { id: call.id, key, within, payload: EventValue::alone(asked.payload.clone()) },
+            );
         }
         Record::Emitted(Emitted { within, value, .. }) if wants(StreamMode::Custom) => {
             event(0, Streamed::Custom { within: enclosing(within), value: EventValue::alone(value.clone()) });
@@ -60,7 +65,14 @@ pub(crate) fn events_of(
             Ended::Failed { failure: Recorded::Failure(failure), .. } => {
                 event(2, Streamed::Failed { error: failure.to_string() });
             }
-            Ended::Panicked { message, .. } => event(2, Streamed::Failed { error: message.clone() }),
+            Ended::Panicked { message, .. } | Ended::Unclean { message, .. } => {
+                event(2, Streamed::Failed { error: message.clone() });
+            }
+            Ended::TimedOut { limit_ms, .. } => {
+                let limit = Duration::from_millis(*limit_ms);
+                event(2, Streamed::Failed { error: format!("the run took longer than its deadline of {limit:?}") });
+            }
+            Ended::Cancelled { reason } => event(2, Streamed::Cancelled { reason: reason.clone() }),
             Ended::Failed { failure: Recorded::Value(_), .. } | Ended::Discarded | Ended::Continued => {}
         },
         Record::Start(_)
@@ -69,6 +81,7 @@ pub(crate) fn events_of(
         | Record::Wait(_)
         | Record::Resume(_)
         | Record::Unread(_)
+        | Record::Cancel(_)
         | Record::Update(_)
         | Record::Emitted(_) => {}
     }
@@ -87,6 +100,7 @@ fn checkpoint(record: &Record) -> (&'static str, Option<CallId>) {
         Record::Unread(record) => ("unread", Some(record.call.id)),
         Record::Emitted(_) => ("emitted", None),
         Record::End(_) => ("end", None),
+        Record::Cancel(_) => ("cancel", None),
         Record::Update(_) => ("update", None),
     }
 }

@@ -1,6 +1,8 @@
 //! One thread and its verbs: invoke, resume, answer, and what it is doing.
 
 mod answer;
+mod cancel;
+mod command;
 mod copy;
 mod fork;
 mod ground;
@@ -16,14 +18,16 @@ mod watch;
 
 use std::fmt;
 
-pub use answer::{AnswerError, Which};
+pub use answer::Answering;
+pub use cancel::{Cancel, CancelError, Cancellation};
+pub use command::{Command, Which};
 pub use fork::Fork;
 pub use history::{Checkpoint, CheckpointKind, CheckpointWhat, History};
 pub use invoke::{Durability, IfUnfinished, Invoke, Resume, Started};
 pub use prune::{Keep, Pruned, RunSize, ThreadSize};
 pub use runs::{ForkedFrom, RunSummary, Runs};
 pub use saved::RecordedValue;
-pub use state::{CallState, CallStatus, ThreadState};
+pub use state::{AnswerState, CallState, CallStatus, ThreadState};
 pub use stream::RunStream;
 pub use update::{Stage, Update};
 pub use watch::Watch;

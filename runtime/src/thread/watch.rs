@@ -37,7 +37,7 @@ impl Thread {
     /// entrypoints [`emit`](crate::emit). The beginning of tasks and what their bodies emit is told live only.
     ///
     /// A watch begins when it is asked for, and reads when it is polled. What is recorded while nobody drives the thread,
-    /// by an [`update`](Self::update) or a [`fork`](Self::fork), is told with its next drive here. A fork is a run of
+    /// by an [`update`](Self::update), a [`fork`](Self::fork) or a [`cancel`](Self::cancel), is told with its next drive here. A fork is a run of
     /// its own, and what it took over is told as recorded in it.
     ///
     /// It does not end by itself, not with the end of a run either, since another drive may follow: stop at a
