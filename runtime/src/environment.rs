@@ -16,6 +16,7 @@ use crate::{
     id::{CallId, RunNo},
     journal::CallKind,
     output::Recorded,
+    stream::Watchers,
     value::{Arguments, Payload, ValueError},
 };
 
@@ -275,6 +276,10 @@ pub(crate) struct Environment {
     pub(crate) park_after: Duration,
     /// Whether no more bodies are started.
     pub(crate) draining: AtomicBool,
+    /// Who reads which thread.
+    pub(crate) watchers: Watchers,
+    /// How many events a reader may be behind.
+    pub(crate) stream_buffer: usize,
     pub(crate) answer_types: AnswerTypes,
     /// Told when a thread is to be looked at at a moment, so that whoever waits for such moments looks anew.
     pub(crate) due: tokio::sync::Notify,

@@ -58,6 +58,15 @@
 //! * What somebody has to approve is executed exactly as it was seen, at most once: see [`approval`].
 //! * A wrong replay is worse than an error: damage, lost tails, changed code and changed types are typed errors.
 //!
+//! # Watching a run
+//!
+//! [`stream`](Invoke::stream) drives a run on the pool and gives what happens in it as it happens; [`Thread::watch`] reads
+//! a thread from a number on, first from its journals, then live, so that a reader can break off and come back in any
+//! process. Code tells readers more with [`emit`]. Readers are bounded and never waited for: one that is too slow is told
+//! how much it missed. What is recorded is told once it is durable, and has the same number for every reader; the
+//! beginning of tasks and what their bodies emit is told live only. An [`Observer`] is told of all runs of a runtime, from
+//! within them.
+//!
 //! # Memory and time travel
 //!
 //! A thread remembers: `#[previous]` gives a run what the last one saved. [`Thread::history`] lists each record of each
@@ -101,6 +110,7 @@ pub mod checkpoint;
 mod environment;
 mod error;
 mod storage;
+mod stream;
 
 // The ambient run.
 mod scope;
@@ -109,6 +119,7 @@ mod scope;
 mod branch;
 mod call;
 mod defer;
+mod emit;
 mod interrupt;
 mod recorded;
 mod resource;
@@ -141,6 +152,7 @@ pub use defer::{CleanedUp, Deferred, defer};
 pub use durably_macros::entrypoint;
 #[doc = include_str!("task/attribute.md")]
 pub use durably_macros::task;
+pub use emit::emit;
 pub use entrypoint::{Definition, EntrypointCall, EntrypointFn, Final, continue_as_new};
 pub use environment::{CallView, Clock, Event, Observer, Recall, ReplacedCall, RunView, SystemClock};
 pub use error::{AnswerError, RunError};
@@ -156,11 +168,15 @@ pub use runtime::{
     Background, DrainReport, Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, ThreadSummary, Threads,
 };
 pub use storage::Status;
+pub use stream::{
+    Enclosing, EventNo, EventNoError, EventValue, StreamEvent, StreamMode, StreamModes, Streamed, StreamedTask,
+};
 pub use task::{TaskCall, attempt, idempotency_key};
 pub use thread::{
     AnswerState, Answering, CallState, CallStatus, Cancel, CancelError, Cancellation, Checkpoint, CheckpointKind,
     CheckpointWhat, Command, Durability, Fork, ForkedFrom, History, IfUnfinished, Invoke, Keep, Pruned, RecordedValue,
-    Resume, RunSize, RunSummary, Runs, Stage, Started, Thread, ThreadSize, ThreadState, Update, Which,
+    Resume, RunSize, RunStream, RunSummary, Runs, Stage, Started, Thread, ThreadSize, ThreadState, Update, Watch,
+    Which,
 };
 pub use value::ValueError;
 

@@ -66,6 +66,7 @@ impl Journal {
         let Some(state) = self.scopes.get_mut(&scope) else { return };
         state.ordinals.clear();
         state.branches.clear();
+        state.emits.clear();
         state.unpassed.clear();
         for within in std::mem::take(&mut state.within) {
             self.begin_scope(within);

@@ -4,7 +4,7 @@ use std::{borrow::Cow, panic::Location, sync::Arc};
 
 use sha2::{Digest as _, Sha256};
 
-use super::record::{Answered, CallInfo, CallKind};
+use super::record::{Answered, Around, CallInfo, CallKind};
 use crate::{
     id::{CallId, ScopeId},
     output::Recorded,
@@ -129,7 +129,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// What its records say of it.
-    pub(super) fn info(&self, frame: Option<ScopeId>) -> CallInfo {
+    pub(super) fn info(&self, frame: Option<ScopeId>, within: Vec<Around>) -> CallInfo {
         CallInfo {
             id: self.id,
             kind: self.kind,
@@ -141,6 +141,7 @@ impl Call {
             preview: self.arguments.preview(PREVIEW),
             file: self.location.file().into(),
             line: self.location.line(),
+            within,
         }
     }
 
@@ -159,6 +160,11 @@ pub(super) fn family(scope: ScopeId, kind: CallKind, name: &str) -> u128 {
             .chain_update([0])
             .chain_update(name),
     )
+}
+
+/// What was told in a scope, as the part of its identity that equal tellings share.
+pub(super) fn told(scope: ScopeId, digest: &[u8; 32]) -> u128 {
+    truncated(Sha256::new_with_prefix(b"durably.emit.1\0").chain_update(scope.0.to_be_bytes()).chain_update(digest))
 }
 
 /// The part of a call's identity that equal calls share: one block of SHA-256, since it is made for each call.

@@ -42,7 +42,7 @@ impl Journal {
         if let Some(loaded) = call.loaded {
             let entry = &self.loaded[loaded as usize];
             if entry.info.digest != call.digest || entry.info.name != call.name || entry.info.kind != call.kind {
-                let pair = (CallSketch::from(&entry.info), CallSketch::from(&call.info(None)));
+                let pair = (CallSketch::from(&entry.info), CallSketch::from(&call.info(None, Vec::new())));
                 return Err(ClaimError::Collision(Box::new(pair)));
             }
             (call.attempts, call.next_ms) = (entry.attempts, entry.next_ms);
@@ -81,7 +81,7 @@ impl Journal {
     }
 
     /// Whether the attempts of all bodies that this scope stands in are the ones that run.
-    pub(super) fn is_current(&self, scope: &Scope) -> bool {
+    pub(crate) fn is_current(&self, scope: &Scope) -> bool {
         let mut scope = *scope;
         while let Some((owner, attempt)) = scope.owner {
             match self.calls.get(owner) {

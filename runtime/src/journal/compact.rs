@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! base 16  ordinal v  kind 1  scope 16  frame 1 [16]  name s  digest 32  length v  preview s  file s  line v
+//! within v [base 16  ordinal v  name s]..
 //! attempts v  at_ms v  took_ms v  0 fingerprint 8 value s | 1 failure s  (and 2: answered s)
 //! v: LEB128;  s: v bytes, and they;  frame: 0 none, 1 the scope, 2 another one;  failure, answered: MessagePack by position;
 //! answered: only of a question's
@@ -12,7 +13,7 @@
 
 use std::sync::Arc;
 
-use super::record::{CallInfo, CallKind, Outcome, RecordError};
+use super::record::{Around, CallInfo, CallKind, Outcome, RecordError};
 use super::text::Names;
 use crate::{
     id::{CallId, ScopeId},
@@ -67,6 +68,12 @@ fn write_call(call: &CallInfo, bytes: &mut Vec<u8>) {
     write_bytes(call.preview.as_bytes(), bytes);
     write_bytes(call.file.as_bytes(), bytes);
     write_number(call.line.into(), bytes);
+    write_number(call.within.len() as u64, bytes);
+    for around in &call.within {
+        bytes.extend_from_slice(&around.id.base.to_le_bytes());
+        write_number(around.id.ordinal.into(), bytes);
+        write_bytes(around.name.as_bytes(), bytes);
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
@@ -125,7 +132,20 @@ impl<'a> Rest<'a> {
         let length = self.small()?;
         let preview = self.text()?.to_owned();
         let file = names.text(self.text()?);
-        Ok(CallInfo { id, kind, scope, frame, name, digest, length, preview, file, line: self.small()? })
+        let line = self.small()?;
+        let within = self.within(names)?;
+        Ok(CallInfo { id, kind, scope, frame, name, digest, length, preview, file, line, within })
+    }
+
+    fn within(&mut self, names: &mut Names) -> Result<Vec<Around>, RecordError> {
+        // Each takes bytes, so that a wrong number ends soon; nothing is allocated by it.
+        let mut within = Vec::new();
+        for _ in 0..self.number()? {
+            let base = u128::from_le_bytes(*self.array()?);
+            let id = CallId { base, ordinal: self.small()? };
+            within.push(Around { id, name: names.text(self.text()?) });
+        }
+        Ok(within)
     }
 
     /// What is MessagePack.

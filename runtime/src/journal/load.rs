@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Attempt, BrokenJournal, CallInfo, Journal, Loaded, Outcome, Record, RecordedStep, Resume, Scope, Step, Table,
-    Unread, Wait, Waited, call, cut::Cut,
+    Attempt, BrokenJournal, CallInfo, Emitted, Journal, Loaded, Outcome, Record, RecordedStep, Resume, Scope, Step,
+    Table, Unread, Wait, Waited, call, cut::Cut,
 };
 use crate::{
     id::{CallId, ScopeId, Seq},
@@ -25,6 +25,7 @@ impl Journal {
             definitions: HashMap::new(),
             appended: Vec::new(),
             failing: HashMap::default(),
+            emitted: HashSet::default(),
             cut: Cut::default(),
         };
         for (seq, record) in records {
@@ -75,6 +76,7 @@ impl Journal {
                     detail: format!("it stands before {ahead} outcomes of its entrypoint, which are not there"),
                 })?;
             }
+            Record::Emitted(Emitted { id, .. }) => drop(self.emitted.insert(id)),
             // An end that was followed by a resume: its list is in the resume.
             Record::End(end) => self.load_end(&end),
             Record::Start(_) | Record::Update(_) => {

@@ -259,7 +259,7 @@ impl Journal {
         let mut made: Vec<Slot> = state.waiting.iter().copied().chain(early).take(SHOWN).collect();
         made.dedup();
         let calls = made.into_iter().filter_map(|slot| self.calls.get(slot));
-        let found = calls.map(|call| CallSketch::from(&call.info(None))).collect();
+        let found = calls.map(|call| CallSketch::from(&call.info(None, Vec::new()))).collect();
         let expected = CallSketch::from(&self.loaded[loaded as usize].info);
         Nondeterminism { seq, expected, step, found, ended }
     }

@@ -29,6 +29,8 @@ pub(crate) enum Record {
     Resume(Resume),
     /// A call was woken and nobody looked.
     Unread(Unread),
+    /// An entrypoint's code told its readers something.
+    Emitted(Emitted),
     /// The run ended.
     End(End),
     /// The run was told to stop: its code is dropped where this is released.
@@ -167,6 +169,15 @@ pub(crate) struct CallInfo {
     pub(crate) preview: String,
     pub(crate) file: Text,
     pub(crate) line: u32,
+    /// The calls in whose bodies it stands, the outermost first. For people: its identity is in its scope.
+    pub(crate) within: Vec<Around>,
+}
+
+/// A call in whose body another one stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Around {
+    pub(crate) id: CallId,
+    pub(crate) name: Text,
 }
 
 /// A call's end.
@@ -284,6 +295,17 @@ pub(crate) struct Unread {
     pub(crate) ahead: u32,
 }
 
+/// What an entrypoint's code told its readers; told once, however often the code runs again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Emitted {
+    /// Where it was told, what, and how often the same was told there before: not to be told again.
+    pub(crate) id: CallId,
+    /// The calls in whose bodies the code stands, the outermost first.
+    pub(crate) within: Vec<Around>,
+    pub(crate) value: Payload,
+    pub(crate) at_ms: u64,
+}
+
 /// A run's end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
@@ -378,6 +400,7 @@ impl Record {
             | Self::Attempt(Attempt { at_ms, .. })
             | Self::Wait(Wait { at_ms, .. })
             | Self::Resume(Resume { at_ms, .. })
+            | Self::Emitted(Emitted { at_ms, .. })
             | Self::End(End { at_ms, .. })
             | Self::Cancel(Cancel { at_ms, .. })
             | Self::Update(Update { at_ms, .. }) => Some(*at_ms),
@@ -418,6 +441,7 @@ impl Record {
             Self::Resume(record) => bytes(4, record),
             Self::End(record) => bytes(5, record),
             Self::Unread(record) => bytes(6, record),
+            Self::Emitted(record) => bytes(8, record),
             Self::Cancel(record) => bytes(9, record),
             Self::Update(record) => bytes(20, record),
         }
@@ -439,6 +463,7 @@ impl Record {
             4 => Self::Resume(parse(rest)?),
             5 => Self::End(parse(rest)?),
             6 => Self::Unread(parse(rest)?),
+            8 => Self::Emitted(parse(rest)?),
             9 => Self::Cancel(parse(rest)?),
             20 => Self::Update(parse(rest)?),
             other => return Err(RecordError(format!("a record of unknown kind {other}"))),

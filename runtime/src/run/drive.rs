@@ -25,6 +25,7 @@ use crate::{
     panics::panic_message,
     scope::{Driving, Earlier, Hold, Mode, Quiet, Run, Stop},
     storage::{self, Head},
+    stream::Line,
     value::Payload,
 };
 
@@ -41,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) begin: Begin,
     /// Told of the run once it can be reached by answers.
     pub(crate) announce: Announce,
+    /// This drive's own reader.
+    pub(crate) line: Option<Arc<Line>>,
 }
 
 /// Told of a run when its drive begins.
@@ -79,17 +82,20 @@ pub(super) enum Came<O> {
 
 /// Drives the run to its end or to a pause.
 pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>, RunError> {
-    let Plan { environment, hold, mode, mut head, mut begin, announce } = plan;
+    let Plan { environment, hold, mode, mut head, mut begin, announce, line } = plan;
     loop {
         let (run, start) = match begin {
             Begin::Start { input, digest, limit, with, tags } => {
-                begin_run::<D>(&environment, &hold, mode, &mut head, (input, digest, limit, tags), with).await?
+                let given = (input, digest, limit, tags);
+                begin_run::<D>(&environment, &hold, mode, &mut head, given, with, line.as_ref()).await?
             }
-            Begin::Replay(records) => go_on(&environment, &hold, mode, &mut head, records).await?,
+            Begin::Replay(records) => go_on(&environment, &hold, mode, &mut head, records, line.as_ref()).await?,
         };
         // Dropped before the end, this stops the run as a crash would.
         let _closed = Closing(run.clone());
         announce(&run);
+        // Those who began to watch since, and did not find the run.
+        run.join_watchers();
         // Read after it is announced: an answer that comes meanwhile is either read here or told to the run.
         let inbox = storage::inbox(&environment.checkpointer, &run.thread).await?;
         let missing = run.take_inbox(inbox);
@@ -114,6 +120,7 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
             Err(error) => error.kind(),
         };
         environment.observe(|| Event::RunStopped { run: run.view(), how });
+        run.part((!matches!(driven, Ok(Conclusion::Continue))).then_some(how));
         match driven? {
             Conclusion::Completed(output) => return Ok(Outcome::Completed(output)),
             Conclusion::Cancelled => return Ok(Outcome::Cancelled),
@@ -121,6 +128,9 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
             Conclusion::Continue => {
                 // If it is a new one: the old run's end and its start were one commit.
                 let records = storage::load_run(&environment.checkpointer, &run.thread, known.run).await?;
+                if let (Some(line), Some((_, start)), true) = (&line, records.first(), known.run != run.no) {
+                    line.tell_start((known.run, &known.entrypoint), start);
+                }
                 begin = Begin::Replay(records);
             }
         }
@@ -144,6 +154,7 @@ async fn begin_run<D: Definition>(
     head: &mut Option<Head>,
     (input, digest, limit, tags): (Payload, [u8; 32], Option<Duration>, BTreeMap<String, String>),
     mut changes: Vec<Change>,
+    line: Option<&Arc<Line>>,
 ) -> Result<(Arc<Run>, Start), RunError> {
     let at_ms = environment.now_ms();
     let no = RunNo(head.as_ref().map_or(1, |head| head.run.0.saturating_add(1)));
@@ -172,6 +183,7 @@ async fn begin_run<D: Definition>(
     let journal = Journal::load(Vec::new(), 0).expect("no records are a journal");
     let deadline = deadline(&start, at_ms);
     let run = Run::new(environment.clone(), hold, no, (&start, deadline), mode, journal);
+    run.join_readers(line);
     run.with_journal(|journal| journal.append_plain(Record::Start(start.clone())));
     storage::head_changes(&run.thread, &new, &mut changes)?;
     run.flush(true, changes);
@@ -194,6 +206,7 @@ async fn go_on(
     mode: Mode,
     head: &mut Option<Head>,
     records: Vec<(Seq, Record)>,
+    line: Option<&Arc<Line>>,
 ) -> Result<(Arc<Run>, Start), RunError> {
     let thread = hold.lease.thread.clone();
     let head = head.as_mut().expect("a run that goes on has a head");
@@ -237,6 +250,7 @@ async fn go_on(
     let earlier = Earlier::of(&records);
     let journal = Journal::load(records, next_seq).map_err(|broken| corrupt(broken.seq, broken.detail))?;
     let run = Run::new(environment.clone(), hold, head.run, (&start, deadline), mode, journal);
+    run.join_readers(line);
     run.remember(earlier);
     if resume.is_some() || head.status != Status::Running {
         if let Some(resume) = resume {

@@ -16,6 +16,7 @@ use crate::{
     Clock, Definition, Durability, EntrypointFn, Keep, Observer, ReplacedCall,
     checkpoint::{Checkpointer, MemoryCheckpointer},
     environment::{AnswerTypes, Environment, Replacement, SystemClock, replacement},
+    stream::Watchers,
 };
 
 /// Builds a [`Runtime`]: `Runtime::builder()`, then what it needs, then one of [`open`](Self::open),
@@ -29,6 +30,7 @@ pub struct RuntimeBuilder {
     clock: Arc<dyn Clock>,
     durability: Durability,
     park_after: Duration,
+    stream_buffer: usize,
     retention: Option<Keep>,
 }
 
@@ -42,6 +44,7 @@ impl RuntimeBuilder {
             clock: Arc::new(SystemClock),
             durability: Durability::Sync,
             park_after: Duration::from_secs(60),
+            stream_buffer: 1024,
             retention: None,
         }
     }
@@ -139,6 +142,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// How many events a reader of a stream may be behind; what comes when it is further behind is lost to it, and it is
+    /// told how much. No run waits for a reader. Default: 1024 (0 counts as 1).
+    pub fn stream_buffer(mut self, events: usize) -> Self {
+        self.stream_buffer = events;
+        self
+    }
+
     /// Which runs of a thread are kept: when a run ends or pauses in this runtime, older ones of its thread are
     /// [pruned](crate::Thread::prune) in the background. Default: all are kept.
     ///
@@ -184,6 +194,8 @@ impl RuntimeBuilder {
             replacements: self.replacements,
             park_after: self.park_after,
             draining: AtomicBool::new(false),
+            watchers: Watchers::default(),
+            stream_buffer: self.stream_buffer,
             answer_types: AnswerTypes::default(),
             due: tokio::sync::Notify::new(),
         };

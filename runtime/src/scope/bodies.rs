@@ -27,7 +27,7 @@ impl Run {
             if state.stop.is_none() { Some(state.journal.start(slot)) } else { None }
         };
         let Some(attempt) = begun else { return std::future::pending().await };
-        self.observe(slot, |call, _| Event::Started { call, attempt }, "");
+        self.tell_started(slot, attempt);
         attempt
     }
 

@@ -4,6 +4,7 @@ mod bodies;
 mod calls;
 mod cleaning;
 mod driving;
+mod feed;
 mod liveness;
 mod outbox;
 mod questions;

@@ -142,6 +142,11 @@ pub enum CheckpointWhat {
         /// The call.
         call: CallSketch,
     },
+    /// The entrypoint's code told its readers something, with [`emit`](crate::emit).
+    Emitted {
+        /// What it told.
+        value: RecordedValue,
+    },
     /// The run returned a value.
     Completed {
         /// What the caller got.
@@ -210,6 +215,8 @@ pub enum CheckpointKind {
     Sleep,
     /// A failed run that was gone on with.
     Resumed,
+    /// What an entrypoint's code told its readers.
+    Emitted,
     /// A cancellation or a deadline that stopped the run.
     Stopped,
     /// A run's end, however it ended.
@@ -262,6 +269,7 @@ impl CheckpointWhat {
                 let (id, call) = sketch(&unread.call);
                 Self::Unread { id, call }
             }
+            Record::Emitted(emitted) => Self::Emitted { value: RecordedValue(emitted.value) },
             Record::End(end) => match end.how {
                 Ended::Completed { output, save } => {
                     let saved = RecordedValue(save.unwrap_or_else(|| output.clone()));
@@ -298,6 +306,7 @@ impl CheckpointWhat {
             Self::Sleep { .. } => CheckpointKind::Sleep,
             Self::Resumed { .. } => CheckpointKind::Resumed,
             Self::Unread { .. } => CheckpointKind::Note,
+            Self::Emitted { .. } => CheckpointKind::Emitted,
             Self::Completed { .. }
             | Self::Failed { .. }
             | Self::Panicked { .. }
@@ -326,6 +335,7 @@ impl CheckpointWhat {
             | Self::Unread { id, call } => Some((*id, call)),
             Self::Started { .. }
             | Self::Resumed { .. }
+            | Self::Emitted { .. }
             | Self::Completed { .. }
             | Self::Failed { .. }
             | Self::Panicked { .. }

@@ -12,7 +12,9 @@ mod prune;
 mod runs;
 mod saved;
 mod state;
+mod stream;
 mod update;
+mod watch;
 
 use std::fmt;
 
@@ -26,7 +28,9 @@ pub use prune::{Keep, Pruned, RunSize, ThreadSize};
 pub use runs::{ForkedFrom, RunSummary, Runs};
 pub use saved::RecordedValue;
 pub use state::{AnswerState, CallState, CallStatus, ThreadState};
+pub use stream::RunStream;
 pub use update::{Stage, Update};
+pub use watch::Watch;
 
 use crate::{Definition, EntrypointCall, EntrypointFn, Runtime, ThreadId};
 

@@ -227,7 +227,7 @@ impl Survey {
                     survey.withdraw(&places, &cut, true);
                 }
                 Record::End(End { how, .. }) => timed_out = matches!(how, Ended::TimedOut { .. }),
-                Record::Start(_) | Record::Unread(_) | Record::Update(_) => {}
+                Record::Start(_) | Record::Unread(_) | Record::Emitted(_) | Record::Update(_) => {}
             }
         }
         survey

@@ -25,6 +25,7 @@ fn info(dice: &mut Dice) -> CallInfo {
         preview: text(dice),
         file: text(dice).into(),
         line: u32::try_from(dice.below(1 << 20)).unwrap(),
+        within: around(dice),
     }
 }
 
@@ -38,6 +39,10 @@ fn id(dice: &mut Dice) -> CallId {
 
 fn ids(dice: &mut Dice) -> Vec<CallId> {
     (0..dice.below(4)).map(|_| id(dice)).collect()
+}
+
+fn around(dice: &mut Dice) -> Vec<Around> {
+    (0..dice.below(3)).map(|_| Around { id: id(dice), name: text(dice).into() }).collect()
 }
 
 fn text(dice: &mut Dice) -> String {
@@ -128,6 +133,7 @@ fn record(dice: &mut Dice) -> Record {
         }
         4 => Record::Resume(Resume { reopened: ids(dice), at_ms }),
         5 => Record::Unread(Unread { call: info(dice), ahead: u32::try_from(dice.below(300)).unwrap() }),
+        7 => Record::Emitted(Emitted { id: id(dice), within: around(dice), value: payload(dice), at_ms }),
         6 => {
             let why = match dice.one_in(2) {
                 true => Why::Asked { reason: dice.one_in(2).then(|| text(dice)) },
@@ -177,7 +183,7 @@ fn any_bytes_are_a_record_or_an_error() {
             let mut bytes: Vec<u8> = (0..dice.below(60)).map(|_| dice.next().to_be_bytes()[0]).collect();
             // Most of them past the first checks.
             if bytes.len() > 1 && !dice.one_in(4) {
-                (bytes[0], bytes[1]) = (1, u8::try_from(dice.below(8)).unwrap());
+                (bytes[0], bytes[1]) = (1, u8::try_from(dice.below(10)).unwrap());
             }
             bytes
         } else {
