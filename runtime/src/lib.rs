@@ -89,9 +89,11 @@ mod policy;
 pub mod checkpoint;
 
 // What a run is given, what it is told, how its rows are read.
+mod cache;
 mod environment;
 mod error;
 mod storage;
+mod watchdog;
 
 // The ambient run.
 mod scope;
@@ -134,13 +136,13 @@ pub use id::{CallId, CallIdError, RunNo, Seq, ThreadId, ThreadIdError};
 pub use interrupt::{Interrupt, interrupt};
 pub use journal::{CallKind, CallSketch, Nondeterminism, RecordedStep};
 pub use output::{Failure, TaskError, TaskErrorKind};
-pub use policy::RetryPolicy;
+pub use policy::{CachePolicy, RetryPolicy};
 pub use recorded::{now, patched, random, sleep, uuid};
 pub use resource::resource;
 pub use run::{Outcome, Question};
 pub use runtime::{Recovered, Runtime, RuntimeBuilder, ThreadList, ThreadSummary};
 pub use storage::Status;
-pub use task::{TaskCall, attempt, idempotency_key};
+pub use task::{TaskCall, attempt, heartbeat, idempotency_key};
 pub use thread::{
     AnswerError, CallState, CallStatus, Durability, IfUnfinished, Invoke, Resume, Started, Thread, ThreadState, Which,
 };

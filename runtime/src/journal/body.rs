@@ -113,6 +113,7 @@ impl Journal {
         call.stage = Stage::Finished;
         call.in_flight = true;
         let (attempts, order) = (call.attempts, call.scope.order);
+        let (cached, asked) = (call.cached, call.asked);
         let at_once = call.kind == CallKind::Interrupt;
         let info = self.info(slot);
         let recorded = Arc::new(recorded);
@@ -134,6 +135,14 @@ impl Journal {
             }
             Order::AtOnce => Then::HandOn(slot, recorded.clone()),
         };
-        self.append(Record::Outcome(Outcome { call: info, recorded, attempts, at_ms, took_ms }), then, at_once);
+        let outcome = Outcome { call: info, recorded, attempts, at_ms, took_ms, cached, asked };
+        self.append(Record::Outcome(outcome), then, at_once);
+    }
+
+    /// Says that the call's value, which is about to be noted, is one that an equal call left.
+    pub(crate) fn is_cached(&mut self, slot: Slot) {
+        if let Some(call) = self.calls.get_mut(slot) {
+            call.cached = true;
+        }
     }
 }

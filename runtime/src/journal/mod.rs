@@ -29,7 +29,7 @@ pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stag
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
 pub use record::CallKind;
-pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Unread, Wait, Waited};
+pub(crate) use record::{Again, Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Unread, Wait, Waited};
 use table::Table;
 
 use crate::{
@@ -107,6 +107,8 @@ struct Loaded {
     attempts: u32,
     next_ms: u64,
     wait: Option<Waited>,
+    /// Whether its outcome says that a question was asked in it.
+    asked: bool,
     claimed: bool,
     /// The claim's place, while its future lives.
     holder: Option<Slot>,

@@ -25,6 +25,8 @@ pub(crate) enum Record {
     Resume(Resume),
     /// A call was woken and nobody looked.
     Unread(Unread),
+    /// The entrypoint failed and is run again.
+    Again(Again),
     /// The run ended.
     End(End),
 }
@@ -40,6 +42,8 @@ pub(crate) struct Start {
     /// Where the saved value stands that this run sees as `previous`.
     pub(crate) previous: Option<(RunNo, Seq)>,
     pub(crate) at_ms: u64,
+    /// How many of its tasks may be live at a time, if whoever started it said so.
+    pub(crate) max_concurrency: Option<u32>,
 }
 
 /// What sort of thing a call is. Part of its identity, so that no user's name can stand for one of ours.
@@ -108,6 +112,10 @@ pub(crate) struct Outcome {
     pub(crate) at_ms: u64,
     /// How long the last attempt took.
     pub(crate) took_ms: u32,
+    /// Whether no attempt was made for it: its value is one that an equal call left.
+    pub(crate) cached: bool,
+    /// Whether a question was asked in its body or beneath it: others are not to be given its value.
+    pub(crate) asked: bool,
 }
 
 /// A failed attempt with another one to come.
@@ -172,6 +180,19 @@ pub(crate) struct Unread {
     pub(crate) ahead: u32,
 }
 
+/// The run's own entrypoint failed and is run again from its start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Again {
+    /// Which attempt failed, from 1 after the run's start or its last resume.
+    pub(crate) number: u32,
+    pub(crate) error: String,
+    /// The failures that it did not get past; the next attempt opens them again.
+    pub(crate) reopened: Vec<CallId>,
+    pub(crate) at_ms: u64,
+    /// When the next attempt is due.
+    pub(crate) next_ms: u64,
+}
+
 /// A run's end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
@@ -227,6 +248,7 @@ impl Record {
             Self::Resume(record) => bytes(4, record),
             Self::End(record) => bytes(5, record),
             Self::Unread(record) => bytes(6, record),
+            Self::Again(record) => bytes(20, record),
         }
     }
 
@@ -246,6 +268,7 @@ impl Record {
             4 => Self::Resume(parse(rest)?),
             5 => Self::End(parse(rest)?),
             6 => Self::Unread(parse(rest)?),
+            20 => Self::Again(parse(rest)?),
             other => return Err(RecordError(format!("a record of unknown kind {other}"))),
         })
     }

@@ -6,10 +6,12 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::Poll,
+    time::Duration,
 };
 
 use super::{
     Entered, Outcome,
+    again::{again, back_off},
     ends::{Conclusion, Rest, continue_as_new, end, give_up, pause, rest},
 };
 use crate::{
@@ -37,6 +39,8 @@ pub(crate) struct Plan {
     /// The thread's head as it was read under the lease, if the thread has ever run.
     pub(crate) head: Option<Head>,
     pub(crate) begin: Begin,
+    /// How many of its tasks' bodies may be live at a time, if that was said for this drive.
+    pub(crate) max_concurrency: Option<u32>,
     /// Told of the run once it can be reached by answers.
     pub(crate) announce: Announce,
 }
@@ -71,14 +75,17 @@ enum Came<O> {
 
 /// Drives the run to its end or to a pause.
 pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>, RunError> {
-    let Plan { environment, hold, mode, mut head, mut begin, announce } = plan;
+    let Plan { environment, hold, mode, mut head, mut begin, max_concurrency, announce } = plan;
     loop {
-        let (run, start) = match begin {
+        let (run, start, failed) = match begin {
             Begin::Start { input, digest, with } => {
-                begin_run::<D>(&environment, &hold, mode, &mut head, (input, digest), with).await?
+                let input = (input, digest, max_concurrency);
+                let (run, start) = begin_run::<D>(&environment, &hold, mode, &mut head, input, with).await?;
+                (run, start, Failed::default())
             }
             Begin::Replay(records) => go_on(&environment, &hold, mode, &mut head, records).await?,
         };
+        run.limit_concurrency(max_concurrency.or(start.max_concurrency).or(D::SPEC.max_concurrency));
         // Dropped before the end, this stops the run as a crash would.
         let _closed = Closing(run.clone());
         announce(&run);
@@ -87,18 +94,23 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
             run.deliver(question, answer.value);
         }
         let known = head.as_mut().expect("a run that was begun has a head");
-        let driven = drive_once::<D>(&run, known, &start).await;
+        let driven = match back_off(&run, known, failed.due_ms).await {
+            Ok(None) => drive_once::<D>(&run, known, &start, failed.attempts + 1).await,
+            Ok(Some(paused)) => Ok(paused),
+            Err(error) => Err(error),
+        };
         let how = match &driven {
             Ok(Conclusion::Completed(_)) => "completed",
             Ok(Conclusion::Paused(outcome)) => outcome.word(),
             Ok(Conclusion::Continue) => "continued",
+            Ok(Conclusion::Again) => "retried",
             Err(error) => error.kind(),
         };
         environment.observe(|| Event::RunStopped { run: run.view(), how });
         match driven? {
             Conclusion::Completed(output) => return Ok(Outcome::Completed(output)),
             Conclusion::Paused(outcome) => return Ok(outcome),
-            Conclusion::Continue => {
+            Conclusion::Continue | Conclusion::Again => {
                 // If it is a new one: the old run's end and its start were one commit.
                 let records = storage::load_run(&environment.checkpointer, &run.thread, known.run).await?;
                 begin = Begin::Replay(records);
@@ -122,7 +134,7 @@ async fn begin_run<D: Definition>(
     hold: &Arc<Hold>,
     mode: Mode,
     head: &mut Option<Head>,
-    (input, digest): (Payload, [u8; 32]),
+    (input, digest, max_concurrency): (Payload, [u8; 32], Option<u32>),
     mut changes: Vec<Change>,
 ) -> Result<(Arc<Run>, Start), RunError> {
     let at_ms = environment.now_ms();
@@ -141,7 +153,7 @@ async fn begin_run<D: Definition>(
         due_ms: None,
     };
     let entrypoint = D::SPEC.name.to_owned();
-    let start = Start { entrypoint, version: D::SPEC.version, input, digest, previous: saved, at_ms };
+    let start = Start { entrypoint, version: D::SPEC.version, input, digest, previous: saved, at_ms, max_concurrency };
     let journal = Journal::load(Vec::new(), 0).expect("no records are a journal");
     let run = Run::new(environment.clone(), hold, no, &start, mode, journal);
     run.with_journal(|journal| journal.append_plain(Record::Start(start.clone())));
@@ -162,6 +174,28 @@ fn refusals(records: &[(Seq, Record)]) -> HashMap<CallId, String> {
     refused.collect()
 }
 
+/// The attempts of the run's own entrypoint that have failed since its start or its last resume.
+#[derive(Default)]
+struct Failed {
+    attempts: u32,
+    /// When the next one is due, in milliseconds since 1970.
+    due_ms: u64,
+}
+
+impl Failed {
+    fn of(records: &[(Seq, Record)]) -> Self {
+        let mut failed = Self::default();
+        for (_, record) in records {
+            match record {
+                Record::Resume(_) => failed = Self::default(),
+                Record::Again(again) => failed = Self { attempts: again.number, due_ms: again.next_ms },
+                _ => {}
+            }
+        }
+        failed
+    }
+}
+
 /// Takes a run up from its records.
 async fn go_on(
     environment: &Arc<Environment>,
@@ -169,7 +203,7 @@ async fn go_on(
     mode: Mode,
     head: &mut Option<Head>,
     records: Vec<(Seq, Record)>,
-) -> Result<(Arc<Run>, Start), RunError> {
+) -> Result<(Arc<Run>, Start, Failed), RunError> {
     let thread = hold.lease.thread.clone();
     let head = head.as_mut().expect("a run that goes on has a head");
     let corrupt = |seq: Seq, detail: String| RunError::Corrupt { thread: thread.clone(), run: head.run, seq, detail };
@@ -190,6 +224,7 @@ async fn go_on(
     }
     let resumed = !records.is_empty();
     let refused = refusals(&records);
+    let failed = Failed::of(&records);
     let journal = Journal::load(records, next_seq).map_err(|broken| corrupt(broken.seq, broken.detail))?;
     let run = Run::new(environment.clone(), hold, head.run, &start, mode, journal);
     run.remember_refusals(refused);
@@ -205,11 +240,16 @@ async fn go_on(
         *head = new;
     }
     environment.observe(|| Event::RunStarted { run: run.view(), resumed });
-    Ok((run, start))
+    Ok((run, start, failed))
 }
 
 /// Drives the entrypoint as far as it comes in this process, and writes down what that is.
-async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Start) -> Result<Conclusion, RunError> {
+async fn drive_once<D: Definition>(
+    run: &Arc<Run>,
+    head: &mut Head,
+    start: &Start,
+    attempt: u32,
+) -> Result<Conclusion, RunError> {
     let came = match enter::<D>(run, start).await {
         Ok(mut entered) => {
             let came = step(run, &mut entered).await;
@@ -223,8 +263,9 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
         Err(error) => Came::Stopped(Stop::Error(error)),
     };
     match came {
-        Came::Returned(returned) => match catch_unwind(AssertUnwindSafe(|| conclude::<D>(returned))) {
-            Ok(Ok(how)) => end(run, head, how).await,
+        Came::Returned(returned) => match catch_unwind(AssertUnwindSafe(|| conclude::<D>(returned, attempt))) {
+            Ok(Ok((how, None))) => end(run, head, how).await,
+            Ok(Ok((how, Some(pause)))) => again(run, head, how, attempt, pause).await,
             Ok(Err(error)) => give_up(run, head, error).await,
             Err(panic) => {
                 let what = format!("the output of entrypoint {:?}", D::SPEC.name);
@@ -286,7 +327,7 @@ async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O> {
             if let Some((input, digest)) = run.next_input() {
                 return Poll::Ready(Came::Continues(input, digest));
             }
-            if changed {
+            if changed || run.grant() {
                 continue;
             }
             return match run.quiet() {
@@ -300,8 +341,8 @@ async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O> {
     .await
 }
 
-/// What a returned value is recorded as.
-fn conclude<D: Definition>(returned: Returned<D::Output>) -> Result<Ended, RunError> {
+/// What a returned value is recorded as; and after which pause the entrypoint is run again, if it failed and is to be.
+fn conclude<D: Definition>(returned: Returned<D::Output>, attempt: u32) -> Result<(Ended, Option<Duration>), RunError> {
     let what = |what: &str| format!("the {what} of entrypoint {:?}", D::SPEC.name);
     let codec = D::codec();
     let recorded = (codec.encode)(&returned.output);
@@ -312,8 +353,11 @@ fn conclude<D: Definition>(returned: Returned<D::Output>) -> Result<Ended, RunEr
             read.map_err(|source| RunError::Value { what: what("output"), source })?;
             let save = returned.save.transpose();
             let save = save.map_err(|source| RunError::Value { what: what("saved value"), source })?;
-            Ok(Ended::Completed { output, save })
+            Ok((Ended::Completed { output, save }, None))
         }
-        failure @ Recorded::Failure(_) => Ok(Ended::Failed { failure, open: Vec::new() }),
+        failure @ Recorded::Failure(_) => {
+            let pause = D::retries().next_pause(&returned.output, attempt);
+            Ok((Ended::Failed { failure, open: Vec::new() }, pause))
+        }
     }
 }

@@ -22,8 +22,8 @@ use crate::{
 
 /// A pause, and when the run goes on by itself, in milliseconds since 1970.
 pub(super) struct Rest {
-    outcome: Outcome<Payload>,
-    due_ms: Option<u64>,
+    pub(super) outcome: Outcome<Payload>,
+    pub(super) due_ms: Option<u64>,
 }
 
 /// What is written down at the end of a drive.
@@ -32,7 +32,10 @@ pub(super) enum Conclusion {
     Paused(Outcome<Payload>),
     /// As a new run, or as the same one from its records.
     Continue,
+    /// As the same one, from the start of its code: an attempt failed and another one follows.
+    Again,
 }
+
 /// What a run pauses as in which nothing is alive; from here on calls are dropped by the pause. `None`: it waits for
 /// nothing that could come.
 pub(super) fn rest(run: &Run, quiet: &Quiet) -> Option<Rest> {
@@ -50,9 +53,10 @@ pub(super) fn rest(run: &Run, quiet: &Quiet) -> Option<Rest> {
     run.halt();
     Some(Rest { outcome, due_ms })
 }
+
 /// Waits for the bodies of detached calls; those of calls that were dropped have been ended. A detached body may wait for
 /// the outside: then the run pauses, and comes to its end again when it is resumed.
-async fn last_bodies(run: &Arc<Run>) -> Option<Rest> {
+pub(super) async fn last_bodies(run: &Arc<Run>) -> Option<Rest> {
     let mut bodies = Vec::new();
     let came = poll_fn(|cx| {
         run.driver.register(cx.waker());

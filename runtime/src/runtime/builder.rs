@@ -16,6 +16,7 @@ use crate::{
     Clock, Definition, Durability, EntrypointFn, Observer, ReplacedCall,
     checkpoint::{Checkpointer, MemoryCheckpointer},
     environment::{Environment, Replacement, SystemClock, replacement},
+    watchdog::Watchdog,
 };
 
 /// Builds a [`Runtime`]: `Runtime::builder()`, then what it needs, then one of [`open`](Self::open),
@@ -172,6 +173,8 @@ impl RuntimeBuilder {
             resources: self.resources,
             replacements: self.replacements,
             park_after: self.park_after,
+            flights: Arc::default(),
+            watchdog: Watchdog::default(),
             draining: AtomicBool::new(false),
         };
         let inner = Inner {

@@ -99,7 +99,8 @@ impl Runtime {
     }
 
     /// Drives on all threads whose run waits for a moment that has come, each on the tokio pool; a run that waits for an
-    /// answer and sleeps beside that is one of them. For a call now and then, or by a timer of the process.
+    /// answer and sleeps beside that is one of them. For a call now and then, or by a timer of the process. Shared values that
+    /// have expired are removed by the way.
     ///
     /// ```
     /// use std::time::Duration;
@@ -127,6 +128,7 @@ impl Runtime {
     ///
     /// As [`recover`](Self::recover).
     pub async fn run_due(&self) -> Result<Vec<Recovered>, RunError> {
+        self.purge_cache().await?;
         let now = moment(self.inner.environment.now_ms());
         let mut found = Vec::new();
         for status in [Status::Sleeping, Status::Interrupted] {

@@ -4,8 +4,10 @@ use std::{collections::BTreeMap, sync::Arc, task::Waker, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{InnerSignal, Polls};
+use super::{InnerSignal, Polls, permits::Permits};
 use crate::{
+    CachePolicy,
+    cache::Lead,
     journal::{Journal, Slot},
     value::Payload,
 };
@@ -22,7 +24,7 @@ pub(super) enum Waits {
 /// What is known of a run's calls beside its journal.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
-    activities: Vec<Activity>,
+    pub(super) activities: Vec<Activity>,
     /// How many bodies are alive: begun, read by somebody, and not waiting for the outside.
     live: usize,
     /// Calls that were found to be read by nobody; some of them may be read again since.
@@ -30,6 +32,10 @@ pub(super) struct Liveness {
     /// Calls that wait for the outside, in the order in which they began to.
     waits: BTreeMap<u64, (Slot, Waits)>,
     next_wait: u64,
+    /// How many bodies may be live at a time.
+    pub(super) permits: Permits,
+    /// Calls that make a value which others wait for.
+    pub(super) leading: Vec<(Slot, Arc<Lead>)>,
 }
 
 /// What is known of a call beside the journal.
@@ -55,17 +61,32 @@ pub(super) struct Activity {
     /// What it waits for, in the order of waits.
     wait: Option<u64>,
     /// How many waits for the outside there are in or beneath its body.
-    blocked: u32,
+    pub(super) blocked: u32,
     /// How long it was blocked in all, and since when it is.
     paused: Duration,
     paused_since: Option<Instant>,
     /// Whether it is counted as live.
     counted: bool,
+    /// Whether its body takes a permit while it is live.
+    pub(super) limited: bool,
+    /// Whether it was begun, and waits for a permit to go on.
+    pub(super) starved: bool,
+    /// Whether it waits for its turn to be given a permit.
+    pub(super) queued: bool,
+    /// When it last gave a sign of life, and how long it had waited for the outside by then.
+    pub(super) beat: Option<(Instant, Duration)>,
+    /// How its value is shared, if that was said where it is made.
+    pub(super) shared: Option<CachePolicy>,
 }
 
 impl Activity {
-    fn is_live(&self) -> bool {
-        self.begun && self.blocked == 0 && !self.unread
+    pub(super) fn is_live(&self) -> bool {
+        self.begun && self.blocked == 0 && !self.unread && !self.starved
+    }
+
+    /// Whether its body takes a permit, was begun, and gave it back.
+    pub(super) fn wants_a_permit(&self) -> bool {
+        self.limited && self.begun && self.blocked == 0 && !self.counted
     }
 }
 
@@ -140,6 +161,10 @@ impl Liveness {
     pub(super) fn settled(&mut self, slot: Slot) -> bool {
         let activity = self.of(slot);
         let missed = std::mem::take(&mut activity.nudged);
+        if missed {
+            self.permits.take_back(slot);
+        }
+        let activity = self.of(slot);
         if missed && !std::mem::replace(&mut activity.unread, true) {
             self.unread.push(slot);
             self.recount(slot);
@@ -153,10 +178,13 @@ impl Liveness {
         let live = activity.is_live();
         if live != activity.counted {
             activity.counted = live;
+            let limited = u32::from(activity.limited);
             if live {
                 self.live += 1;
+                self.permits.live += limited;
             } else {
                 self.live -= 1;
+                self.permits.live -= limited;
             }
         }
     }
@@ -177,6 +205,10 @@ impl Liveness {
     pub(super) fn end(&mut self, journal: &Journal, slot: Slot) {
         if journal.call(slot).is_none() {
             return;
+        }
+        self.permits.take_back(slot);
+        if let Some(place) = self.leading.iter().position(|(leading, _)| *leading == slot) {
+            self.leading.swap_remove(place).1.give_up();
         }
         let activity = &mut self.activities[slot.index()];
         activity.begun = false;
@@ -205,6 +237,16 @@ impl Liveness {
             }
             self.recount(slot);
         }
+    }
+
+    /// Takes out what is made by bodies that are not live, or that nobody reads.
+    pub(super) fn leads_of_others(&mut self, journal: &Journal) -> Vec<Arc<Lead>> {
+        let leading = std::mem::take(&mut self.leading);
+        let lives =
+            |slot: &Slot| journal.call(*slot).is_some() && self.is_polled(journal, &self.activities[slot.index()]);
+        let (kept, others): (Vec<_>, Vec<_>) = leading.into_iter().partition(|(slot, _)| lives(slot));
+        self.leading = kept;
+        others.into_iter().map(|(_, lead)| lead).collect()
     }
 
     /// Whatever bodies wait for us with.

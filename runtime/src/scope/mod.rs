@@ -5,7 +5,10 @@ mod calls;
 mod driving;
 mod liveness;
 mod outbox;
+mod permits;
+mod pulse;
 mod run;
+mod sharing;
 mod waiting;
 mod wake;
 

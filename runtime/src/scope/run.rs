@@ -253,6 +253,7 @@ impl Run {
             let mut state = self.lock();
             state.stop.get_or_insert(Stop::Gone);
             state.hold = None;
+            state.liveness.leading.drain(..).for_each(|(_, lead)| lead.give_up());
             (std::mem::take(&mut state.spawned), std::mem::take(&mut state.later))
         };
         // What they hold leads back to the run.

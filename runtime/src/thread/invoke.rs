@@ -85,6 +85,7 @@ pub struct Resume<D: Definition> {
 struct Options {
     mode: Mode,
     wait: bool,
+    max_concurrency: Option<u32>,
 }
 
 /// What an [`Invoke`] and a [`Resume`] have in common.
@@ -100,6 +101,35 @@ macro_rules! driven {
         /// Waits while somebody else runs the thread, instead of failing with [`RunError::Busy`].
         pub fn wait(mut self) -> Self {
             self.drive.wait = true;
+            self
+        }
+
+        /// At most so many bodies of the run's tasks are live at a time; 0 counts as 1. Default: as the entrypoint says
+        /// (`max_concurrency = 8`), else as many as it calls.
+        ///
+        /// Calls that a task's body makes are covered by that body, and do not count. A body that waits for the outside
+        /// does not count while it does. What is said when a run is started is kept with it.
+        ///
+        /// ```
+        /// use durably::{Runtime, entrypoint, task};
+        /// use futures::future::join_all;
+        ///
+        /// #[task]
+        /// async fn fetch(n: u32) -> u32 { n }
+        ///
+        /// #[entrypoint]
+        /// async fn fetch_all(n: u32) -> Vec<u32> { join_all((0..n).map(fetch)).await }
+        ///
+        /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        /// let runtime = Runtime::builder().memory();
+        /// let outcome = runtime.thread("t")?.invoke(fetch_all(100)).max_concurrency(8).await?;
+        /// assert_eq!(outcome.completed().map(|all| all.len()), Some(100));
+        /// # Ok::<(), durably::RunError>(())
+        /// # })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn max_concurrency(mut self, limit: u32) -> Self {
+            self.drive.max_concurrency = Some(limit.max(1));
             self
         }
 
@@ -140,7 +170,7 @@ impl<D: Definition> Invoke<D> {
         Self {
             thread,
             input: call.into_input(),
-            drive: Options { mode, wait: false },
+            drive: Options { mode, wait: false, max_concurrency: None },
             if_unfinished: IfUnfinished::Refuse,
             once: false,
         }
@@ -214,14 +244,15 @@ impl<D: Definition> Invoke<D> {
                 return Err(RunError::Unfinished { thread: thread.id, status: head.status });
             }
         };
-        drive_held::<D>(thread, hold, options.mode, head, begin).await
+        drive_held::<D>(thread, hold, options, head, begin).await
     }
 }
 
 impl<D: Definition> Resume<D> {
     pub(super) fn new(thread: Thread) -> Self {
         let mode = thread.runtime.inner.durability.into();
-        Self { thread, drive: Options { mode, wait: false }, definition: std::marker::PhantomData }
+        let drive = Options { mode, wait: false, max_concurrency: None };
+        Self { thread, drive, definition: std::marker::PhantomData }
     }
 
     pub(crate) async fn drive(self) -> Result<Outcome<Payload>, RunError> {
@@ -240,7 +271,7 @@ impl<D: Definition> Resume<D> {
             | Status::Failed
             | Status::Stuck => Begin::Replay(records::<D>(&thread, known).await?),
         };
-        drive_held::<D>(thread, hold, options.mode, head, begin).await
+        drive_held::<D>(thread, hold, options, head, begin).await
     }
 }
 
@@ -264,14 +295,14 @@ fn held(thread: &Thread, lease: Lease) -> Arc<Hold> {
 async fn drive_held<D: Definition>(
     thread: Thread,
     hold: Arc<Hold>,
-    mode: Mode,
+    Options { mode, max_concurrency, .. }: Options,
     head: Option<Head>,
     begin: Begin,
 ) -> Result<Outcome<Payload>, RunError> {
     let inner = thread.runtime.inner.clone();
     let announce = Box::new(move |run: &Arc<_>| inner.announce(run));
     let environment = thread.runtime.inner.environment.clone();
-    let outcome = drive::<D>(Plan { environment, hold, mode, head, begin, announce }).await;
+    let outcome = drive::<D>(Plan { environment, hold, mode, head, begin, max_concurrency, announce }).await;
     thread.runtime.inner.forget(&thread.id);
     outcome
 }

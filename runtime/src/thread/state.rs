@@ -7,7 +7,7 @@ use crate::{
     CallId, CallKind, Failure, Question, RunError, RunNo, Status, ThreadId,
     environment::moment,
     id::Seq,
-    journal::{Attempt, CallInfo, Outcome, Record, Resume, Wait, Waited},
+    journal::{Again, Attempt, CallInfo, Outcome, Record, Resume, Wait, Waited},
     output::Recorded,
     storage,
 };
@@ -28,6 +28,8 @@ pub struct ThreadState {
     pub version: u32,
     /// Which run it is.
     pub run: RunNo,
+    /// Which attempt of its entrypoint it is, from 1, where the entrypoint has a `retry`; counted anew by a resume.
+    pub attempt: u32,
     /// The run's input, as JSON text: the list of the entrypoint's parameters.
     pub input: String,
     /// When the run was started.
@@ -62,6 +64,8 @@ pub struct CallState {
     pub status: CallStatus,
     /// How many attempts are recorded.
     pub attempts: u32,
+    /// Whether its value is one that an equal call left: see `#[task(cache)]`.
+    pub cached: bool,
     /// The place of its newest record.
     pub seq: Seq,
     /// When its newest record was made.
@@ -123,9 +127,9 @@ impl Survey {
         let mut asked: HashMap<CallId, usize> = HashMap::new();
         for (seq, record) in records {
             match record {
-                Record::Outcome(Outcome { call, recorded, attempts, at_ms, .. }) => {
+                Record::Outcome(Outcome { call, recorded, attempts, at_ms, cached, .. }) => {
                     let state = survey.note(&mut places, call, *seq, *at_ms);
-                    state.attempts = *attempts;
+                    (state.attempts, state.cached) = (*attempts, *cached);
                     state.status = match &**recorded {
                         Recorded::Value(value) => CallStatus::Value(value.to_json()),
                         Recorded::Failure(failure) => CallStatus::Failed(failure.clone()),
@@ -165,7 +169,9 @@ impl Survey {
                     };
                     survey.note(&mut places, call, *seq, *at_ms).status = status;
                 }
-                Record::Resume(Resume { reopened, .. }) => survey.reopen(&places, reopened),
+                Record::Resume(Resume { reopened, .. }) | Record::Again(Again { reopened, .. }) => {
+                    survey.reopen(&places, reopened);
+                }
                 Record::Start(_) | Record::Unread(_) | Record::End(_) => {}
             }
         }
@@ -184,6 +190,7 @@ impl Survey {
                 line: call.line,
                 status: CallStatus::Reopened,
                 attempts: 0,
+                cached: false,
                 seq,
                 at: moment(at_ms),
             });
@@ -200,6 +207,16 @@ impl Survey {
             }
         }
     }
+}
+
+/// Which attempt of the entrypoint the newest of these records are of.
+fn attempt(records: &[(Seq, Record)]) -> u32 {
+    let newest = records.iter().rev().find_map(|(_, record)| match record {
+        Record::Again(again) => Some(again.number + 1),
+        Record::Resume(_) => Some(1),
+        _ => None,
+    });
+    newest.unwrap_or(1)
 }
 
 impl Thread {
@@ -229,6 +246,7 @@ impl Thread {
             entrypoint: head.entrypoint,
             version: head.version,
             run: head.run,
+            attempt: attempt(&records),
             input,
             started,
             reason: head.reason,

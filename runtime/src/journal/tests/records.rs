@@ -51,7 +51,11 @@ fn recorded(dice: &mut Dice) -> Recorded {
     if dice.one_in(2) {
         return Recorded::Value(payload(dice));
     }
-    let kind = if dice.one_in(2) { TaskErrorKind::Failed } else { TaskErrorKind::TimedOut { limit_ms: dice.next() } };
+    let kind = match dice.below(3) {
+        0 => TaskErrorKind::Failed,
+        1 => TaskErrorKind::TimedOut { limit_ms: dice.next(), elapsed_ms: dice.next() },
+        _ => TaskErrorKind::Silent { limit_ms: dice.next(), elapsed_ms: dice.next() },
+    };
     let typed = dice.one_in(2).then(|| payload(dice));
     Recorded::Failure(Failure { typed, kind, chain: (0..dice.below(3)).map(|_| text(dice)).collect() })
 }
@@ -59,7 +63,7 @@ fn recorded(dice: &mut Dice) -> Recorded {
 /// A record of any kind.
 fn record(dice: &mut Dice) -> Record {
     let at_ms = dice.next();
-    match dice.below(7) {
+    match dice.below(8) {
         0 => Record::Start(Start {
             entrypoint: text(dice),
             version: 1,
@@ -67,6 +71,7 @@ fn record(dice: &mut Dice) -> Record {
             digest: [7; 32],
             previous: dice.one_in(2).then(|| (RunNo(dice.clone().next().to_be_bytes()[0].into()), Seq(3))),
             at_ms,
+            max_concurrency: dice.one_in(2).then_some(8),
         }),
         1 => Record::Outcome(Outcome {
             call: info(dice),
@@ -74,6 +79,8 @@ fn record(dice: &mut Dice) -> Record {
             attempts: 3,
             at_ms,
             took_ms: u32::MAX,
+            cached: dice.one_in(2),
+            asked: dice.one_in(2),
         }),
         2 => Record::Attempt(Attempt {
             call: info(dice),
@@ -93,6 +100,7 @@ fn record(dice: &mut Dice) -> Record {
         }
         4 => Record::Resume(Resume { reopened: ids(dice), at_ms }),
         5 => Record::Unread(Unread { call: info(dice), ahead: u32::try_from(dice.below(300)).unwrap() }),
+        6 => Record::Again(Again { number: 1, error: text(dice), reopened: ids(dice), at_ms, next_ms: dice.next() }),
         _ => {
             let how = match dice.below(5) {
                 0 => Ended::Completed { output: payload(dice), save: dice.one_in(2).then(|| payload(dice)) },
@@ -210,6 +218,7 @@ fn a_second_start_is_no_journal() {
         digest: [0; 32],
         previous: None,
         at_ms: 0,
+        max_concurrency: None,
     };
     assert_eq!(Journal::load(vec![(Seq(1), Record::Start(start))], 2).unwrap_err().seq, Seq(1));
 }

@@ -1,0 +1,83 @@
+//! An entrypoint that failed and is run again from its start, after a pause.
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, atomic::Ordering},
+    task::Poll,
+    time::Duration,
+};
+
+use super::{
+    Outcome,
+    ends::{Conclusion, Rest, give_up, last_bodies, pause},
+};
+use crate::{
+    RunError,
+    environment::{Event, moment},
+    journal::{Again, Ended, Record},
+    output::Recorded,
+    scope::{Run, Stop},
+    storage::Head,
+};
+
+/// Writes down that an attempt of the entrypoint failed and another one follows.
+pub(super) async fn again(
+    run: &Arc<Run>,
+    head: &mut Head,
+    how: Ended,
+    number: u32,
+    after: Duration,
+) -> Result<Conclusion, RunError> {
+    if let Some(rest) = last_bodies(run).await {
+        // It comes to its end, and to this, again when it is resumed.
+        return pause(run, head, rest).await;
+    }
+    if let Some(Stop::Error(error)) = run.stopped() {
+        return give_up(run, head, error).await;
+    }
+    let error = match &how {
+        Ended::Failed { failure: Recorded::Failure(failure), .. } => failure.to_string(),
+        _ => String::new(),
+    };
+    run.environment.observe(|| Event::RunRetried { run: run.view(), attempt: number, error: &error, pause: after });
+    let at_ms = run.environment.now_ms();
+    let next_ms = at_ms.saturating_add(u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+    run.with_journal(|journal| {
+        let reopened = journal.unpassed();
+        journal.append_plain(Record::Again(Again { number, error, reopened, at_ms, next_ms }));
+    });
+    run.flush(true, Vec::new());
+    run.drained().await?;
+    if let Some(Stop::Error(error)) = run.stopped() {
+        return give_up(run, head, error).await;
+    }
+    Ok(Conclusion::Again)
+}
+
+/// Waits until the next attempt is due; what the run pauses as if that is not awaited in memory.
+pub(super) async fn back_off(run: &Arc<Run>, head: &mut Head, due_ms: u64) -> Result<Option<Conclusion>, RunError> {
+    let environment = &run.environment;
+    let left = Duration::from_millis(due_ms.saturating_sub(environment.now_ms()));
+    if left.is_zero() {
+        return Ok(None);
+    }
+    if left >= environment.park_after {
+        let outcome = Outcome::Sleeping { until: moment(due_ms) };
+        return pause(run, head, Rest { outcome, due_ms: Some(due_ms) }).await.map(Some);
+    }
+    let mut sleep = environment.clock.sleep_until(moment(due_ms));
+    let drains = poll_fn(|cx| {
+        // Woken by a drain too.
+        run.driver.register(cx.waker());
+        match sleep.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(false),
+            Poll::Pending if environment.draining.load(Ordering::Acquire) => Poll::Ready(true),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await;
+    if drains {
+        return pause(run, head, Rest { outcome: Outcome::Drained, due_ms: None }).await.map(Some);
+    }
+    Ok(None)
+}
