@@ -3,15 +3,19 @@
 
 mod again;
 mod basics;
+mod cache;
+mod cache_flights;
 mod cancellation;
 mod combinators;
 mod crowds;
 mod detached;
+mod entrypoint_retry;
 mod failure;
 mod faults;
 mod foreign_wakes;
 mod identity;
 mod interrupts;
+mod limits;
 mod mend;
 mod names;
 mod nested;
@@ -25,6 +29,7 @@ mod retries;
 mod review;
 mod thread_ids;
 mod tidy;
+mod timeouts;
 mod unread;
 mod verbs;
 mod wakes;
