@@ -376,7 +376,6 @@ fn a_limit_changes_no_outcome() {
                 let thread = runtime.thread("t").unwrap();
                 let outcome = in_time(thread.invoke(somehow(calls.clone(), window)).max_concurrency(limit)).await;
                 let outcome = outcome.unwrap().completed().unwrap();
-                assert!(crowd.most() <= limit, "{} of {limit}", crowd.most());
                 assert_eq!(expected.get_or_insert_with(|| outcome.clone()), &outcome);
             }
         });

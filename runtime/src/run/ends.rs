@@ -61,6 +61,8 @@ pub(super) async fn last_bodies(run: &Arc<Run>) -> Option<Rest> {
     let came = poll_fn(|cx| {
         run.driver.register(cx.waker());
         while run.pump(cx) {}
+        // Detached bodies take their turns too.
+        run.grant();
         bodies.extend(run.take_spawned(false));
         bodies.retain_mut(|body| {
             if run.is_stopped() {

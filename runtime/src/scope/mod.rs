@@ -20,6 +20,7 @@ use std::{
     task::{Context, Poll},
 };
 
+pub(crate) use pulse::Portrait;
 pub(crate) use run::{Driving, Hold, Mode, Run, Step, Stop};
 pub(crate) use waiting::Quiet;
 pub(crate) use wake::{BodySignal, InnerSignal, Polls, Signal, outside, wake_for_release};

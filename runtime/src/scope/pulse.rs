@@ -45,8 +45,11 @@ impl Run {
         state.journal.call(slot).is_some() && state.liveness.of(slot).polls.is_some()
     }
 
-    /// What observers are told of a call, to tell them later, when it may be gone.
+    /// What observers are told of a call, to tell them later, when it may be gone; `None` if there are none.
     pub(crate) fn portrait(self: &Arc<Self>, slot: Slot) -> Option<Portrait> {
+        if self.environment.observers.is_empty() {
+            return None;
+        }
         let state = self.lock();
         let call = state.journal.call(slot)?;
         let (id, kind, name, arguments) = (call.id, call.kind, call.name.clone(), call.arguments.clone());

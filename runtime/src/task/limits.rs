@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use super::TaskSpec;
 use crate::{
     journal::Slot,
-    output::TaskError,
-    scope::{Ambient, Run},
+    output::{TaskError, TaskErrorKind},
+    scope::{Ambient, Portrait, Run},
     watchdog::Watched,
 };
 
@@ -48,11 +48,21 @@ pub(super) struct Limits {
     began: Instant,
     /// How long the call's body had waited for the outside by then.
     paused: Duration,
+    /// The call for observers, who are told also when it is gone.
+    call: Option<Portrait>,
 }
 
 impl Limits {
     pub(super) fn new(run: &Arc<Run>, slot: Slot, spec: &'static TaskSpec) -> Self {
-        Self { spec, run: run.clone(), slot, began: Instant::now(), paused: run.paused(slot) }
+        let (began, paused, call) = (Instant::now(), run.paused(slot), run.portrait(slot));
+        Self { spec, run: run.clone(), slot, began, paused, call }
+    }
+
+    /// The attempt left a result, and does not count any more.
+    pub(super) fn refuse(&self, attempt: u32) {
+        if let Some(call) = &self.call {
+            call.refused(attempt);
+        }
     }
 
     /// How long the attempt has run, not counting what it waited for the outside.
@@ -88,8 +98,8 @@ impl Limits {
         run.into_iter().chain(idle).min().unwrap_or(Duration::MAX)
     }
 
-    /// Has somebody look, from outside of the async runtime, whether the attempt ends when it should. `overdue` is told
-    /// once if it does not, since it blocks its thread.
+    /// Has somebody look, from outside of the async runtime, whether the attempt ends when it should. Observers and
+    /// `overdue` are told once if it does not, since it blocks its thread.
     pub(super) fn watch(
         self: &Arc<Self>,
         attempt: u32,
@@ -103,6 +113,13 @@ impl Limits {
                 return None;
             }
             let Some(error) = limits.passed() else { return Some(after(&limits)) };
+            let limit = match error.kind() {
+                TaskErrorKind::Silent { .. } => limits.spec.idle_timeout,
+                TaskErrorKind::TimedOut { .. } | TaskErrorKind::Failed => limits.spec.timeout,
+            };
+            if let (Some(call), Some(limit)) = (&limits.call, limit) {
+                call.overdue(attempt, limit);
+            }
             overdue(error);
             None
         };

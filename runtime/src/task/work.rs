@@ -7,7 +7,7 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::Poll,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use super::{Body, Retries, TaskSpec, body::Form, cached::look_up, limits::Limits};
@@ -15,7 +15,7 @@ use crate::{
     RunError,
     environment::ReplacedCall,
     journal::Slot,
-    output::{OutputCodec, Recorded, TaskError, TaskErrorKind},
+    output::{OutputCodec, Recorded, TaskError},
     panics::panic_message,
     scope::{Ambient, Run, Within, within},
 };
@@ -96,9 +96,7 @@ async fn until_one_counts<T: Send + 'static>(
         if let (Some(making), Recorded::Value(value)) = (making.take(), &recorded) {
             making.keep(&run, slot, spec, value).await;
         }
-        if !run.finish_attempt(slot, attempt, recorded, took) {
-            refused(&run, slot, attempt);
-        }
+        run.finish_attempt(slot, attempt, recorded, took);
         return;
     }
 }
@@ -144,7 +142,7 @@ async fn one<T: Send + 'static>(
         output = &mut caught => match limits.passed() {
             // It blocked its thread for too long, or came at the very moment: it is late all the same.
             Some(error) if output.is_ok() => {
-                refused(run, slot, number);
+                limits.refuse(number);
                 error
             }
             _ => return output.map(Ended::Returned),
@@ -154,8 +152,8 @@ async fn one<T: Send + 'static>(
     Ok(Ended::TimedOut(from_error(error.clone()), error))
 }
 
-/// What is done about an attempt that has run into a limit and blocks its thread: observers are told. On the pool, where
-/// nobody else is kept by it, its time-out is noted, if no attempt would follow: one needs the body that is blocked.
+/// What is done about an attempt that has run into a limit and blocks its thread. On the pool, where nobody else is kept by
+/// it, its time-out is noted at once, if no attempt would follow: that one needs the body that is blocked.
 fn overdue<T: Send + 'static>(
     run: &Arc<Run>,
     slot: Slot,
@@ -164,24 +162,11 @@ fn overdue<T: Send + 'static>(
 ) -> impl FnMut(TaskError) + Send + 'static {
     let run = run.clone();
     move |error| {
-        let limit = match error.kind() {
-            TaskErrorKind::Silent { limit_ms, .. } | TaskErrorKind::TimedOut { limit_ms, .. } => *limit_ms,
-            TaskErrorKind::Failed => return,
-        };
-        if let Some(call) = run.portrait(slot) {
-            call.overdue(attempt, Duration::from_millis(limit));
-        }
         if run.is_on_the_pool(slot) && retries.next_pause(&from_error(error.clone()), attempt).is_none() {
             let took = error.elapsed().unwrap_or_default();
             let recorded = Recorded::Failure((&error).into());
             run.finish_attempt(slot, attempt, recorded, u32::try_from(took.as_millis()).unwrap_or(u32::MAX));
         }
-    }
-}
-
-fn refused(run: &Arc<Run>, slot: Slot, attempt: u32) {
-    if let Some(call) = run.portrait(slot) {
-        call.refused(attempt);
     }
 }
 
