@@ -218,6 +218,32 @@ async fn a_call_does_not_wait_for_an_equal_one_that_nobody_reads() {
     assert_eq!(in_time(run).await.unwrap(), Outcome::Completed((1, 1)));
 }
 
+#[entrypoint]
+async fn leads_in_an_entrypoint_that_nobody_reads(n: u32) -> (u32, u32) {
+    let mut unread: FuturesUnordered<_> = [one_slow(n)].into_iter().collect();
+    drop(select(unread.next(), std::future::ready(())).await);
+    let second = slow(n).await.unwrap_or(0);
+    (unread.next().await.and_then(Result::ok).unwrap_or(0), second)
+}
+
+/// As above, where the one that leads stands in a nested entrypoint.
+#[tokio::test(start_paused = true)]
+async fn a_call_does_not_wait_for_an_equal_one_in_an_entrypoint_that_nobody_reads() {
+    let gate = Gate::new();
+    let runtime = runtime(&gate);
+    let run = runtime.thread("a").unwrap().invoke(leads_in_an_entrypoint_that_nobody_reads(1)).start();
+    rest().await;
+    let other = runtime.thread("b").unwrap().invoke(one_slow(1)).start();
+    rest().await;
+    assert_eq!(gate.began(), 1);
+    for _ in 0..2 {
+        gate.open(1);
+        rest().await;
+    }
+    assert_eq!(in_time(run).await.unwrap(), Outcome::Completed((1, 1)));
+    assert_eq!(in_time(other).await.unwrap(), Outcome::Completed(1));
+}
+
 #[task(cache)]
 async fn left(n: u32) -> u32 {
     gate().1.note("left");

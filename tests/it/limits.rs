@@ -248,6 +248,36 @@ async fn bodies_that_nobody_reads_hold_no_permits() {
 }
 
 #[entrypoint]
+async fn nested_works(n: u32) -> u32 {
+    join_all((0..n).map(work)).await.into_iter().sum()
+}
+
+#[entrypoint]
+async fn nested_where_nobody_reads(n: u32) -> u32 {
+    let mut unread: FuturesUnordered<_> = (0..n).map(|_| nested_works(3)).collect();
+    drop(select(unread.next(), std::future::ready(())).await);
+    let mut all = 0;
+    for n in 0..n {
+        all += work(100 + n).await - 100 + work(200 + n).await - 200;
+    }
+    while let Some(one) = unread.next().await {
+        all += one;
+    }
+    all
+}
+
+/// Calls of nested entrypoints that nobody reads do not keep permits that others wait for.
+#[tokio::test(start_paused = true)]
+async fn calls_of_entrypoints_that_nobody_reads_let_others_pass() {
+    for limit in 1..4 {
+        let crowd = Crowd::default();
+        let thread = build(Runtime::builder(), &crowd).memory().thread("t").unwrap();
+        let outcome = in_time(thread.invoke(nested_where_nobody_reads(4)).max_concurrency(limit)).await.unwrap();
+        assert_eq!(outcome, Outcome::Completed(24));
+    }
+}
+
+#[entrypoint]
 async fn drops_those_that_wait(n: u32) -> u32 {
     let calls = join_all((0..n).map(work));
     let (won, _) = match select(work(3), calls).await {

@@ -10,7 +10,7 @@ use durably::{
     task,
 };
 use futures::future::join_all;
-use tests::{Chance, Ledger, block_on, on_every_checkpointer, size};
+use tests::{Chance, Ledger, World, block_on, cut_after_every_record, on_every_checkpointer, size};
 use tokio::sync::{Barrier, Notify};
 
 use crate::watch::Watch;
@@ -25,6 +25,15 @@ fn build(ledger: &Ledger, watch: &Watch) -> RuntimeBuilder {
 
 fn count(lines: &[String], line: &str) -> usize {
     lines.iter().filter(|seen| *seen == line).count()
+}
+
+/// Runs a test on every checkpointer, with a clock that is stopped: it moves only when nothing can go on without it.
+fn stopped<F: AsyncFn(World)>(test: F) {
+    for world in [World::memory(), World::sled()] {
+        println!("on {}", world.name());
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        tokio.block_on(test(world));
+    }
 }
 
 /// Notes that it was dropped: what a body holds is cleaned up when the body is ended.
@@ -50,17 +59,59 @@ async fn catches_a_timeout() -> (TaskErrorKind, Option<Duration>) {
 }
 
 /// Line 80.
-#[tokio::test(start_paused = true)]
-async fn an_attempt_that_takes_too_long_is_ended_told_apart_and_tried_again() {
-    let (ledger, watch) = (Ledger::default(), Watch::default());
-    let thread = build(&ledger, &watch).memory().thread("t").unwrap();
-    let (kind, elapsed) = thread.invoke(catches_a_timeout()).await.unwrap().completed().unwrap();
-    assert!(matches!(kind, TaskErrorKind::TimedOut { limit_ms: 1000, elapsed_ms: 1000..1010 }), "{kind:?}");
-    assert!(elapsed.unwrap() >= Duration::from_secs(1), "{elapsed:?}");
-    assert_eq!(["attempt 1", "attempt 2", "attempt 3", "cleaned up"].map(|one| ledger.count(one)), [1, 1, 1, 3]);
-    // The same on replay, and nothing is run.
-    assert_eq!(thread.resume(catches_a_timeout).await.unwrap().completed().unwrap(), (kind, elapsed));
-    assert_eq!(ledger.count("cleaned up"), 3);
+#[test]
+fn an_attempt_that_takes_too_long_is_ended_told_apart_and_tried_again() {
+    stopped(async |world| {
+        let ledger = Ledger::default();
+        let open = || world.open(|builder| builder.resource(ledger.clone())).thread("t").unwrap();
+        let (kind, elapsed) = open().invoke(catches_a_timeout()).await.unwrap().completed().unwrap();
+        assert!(matches!(kind, TaskErrorKind::TimedOut { limit_ms: 1000, elapsed_ms: 1000..1010 }), "{kind:?}");
+        assert!(elapsed.unwrap() >= Duration::from_secs(1), "{elapsed:?}");
+        assert_eq!(["attempt 1", "attempt 2", "attempt 3", "cleaned up"].map(|one| ledger.count(one)), [1, 1, 1, 3]);
+        // The same on replay, and nothing is run.
+        assert_eq!(open().resume(catches_a_timeout).await.unwrap().completed().unwrap(), (kind, elapsed));
+        assert_eq!(ledger.count("cleaned up"), 3);
+    });
+}
+
+/// Line 80, with a crash after every record: no attempt is made twice that is on record, and the error is the same.
+#[test]
+fn attempts_that_timed_out_are_counted_on_after_a_crash_at_any_record() {
+    let ledger = Ledger::default();
+    let kind_of = async |outcome: Result<Outcome<(TaskErrorKind, Option<Duration>)>, RunError>| {
+        let (kind, _) = outcome.unwrap().completed().unwrap();
+        assert!(matches!(kind, TaskErrorKind::TimedOut { limit_ms: 5, .. }), "{kind:?}");
+    };
+    cut_after_every_record(
+        |builder| builder.resource(ledger.clone()),
+        async |runtime| kind_of(runtime.thread("t").unwrap().invoke(catches_a_short_timeout()).await).await,
+        async |runtime, cut| {
+            ledger.clear();
+            let thread = runtime.thread("t").unwrap();
+            let recorded = match thread.state().await.unwrap() {
+                Some(state) => state.calls.first().map_or(0, |call| call.attempts),
+                None => 0,
+            };
+            let outcome = match cut {
+                0 => thread.invoke(catches_a_short_timeout()).await,
+                _ => thread.resume(catches_a_short_timeout).await,
+            };
+            kind_of(outcome).await;
+            assert_eq!(ledger.total(), 2 - recorded);
+        },
+    );
+}
+
+#[task(timeout = "5ms", retry(max_attempts = 2, initial_interval = "1ms"))]
+async fn ends_never() -> Result<u32, TaskError> {
+    note("began");
+    std::future::pending().await
+}
+
+#[entrypoint]
+async fn catches_a_short_timeout() -> (TaskErrorKind, Option<Duration>) {
+    let error = ends_never().await.unwrap_err();
+    (error.kind().clone(), error.elapsed())
 }
 
 #[task(idle_timeout = "150ms")]
@@ -101,9 +152,13 @@ async fn beats_beyond_the_timeout() -> TaskErrorKind {
 }
 
 /// Line 81.
-#[tokio::test(start_paused = true)]
-async fn heartbeats_keep_an_attempt_and_silence_ends_it_and_the_timeout_knows_no_heartbeat() {
-    let runtime = build(&Ledger::default(), &Watch::default()).memory();
+#[test]
+fn heartbeats_keep_an_attempt_and_silence_ends_it_and_the_timeout_knows_no_heartbeat() {
+    stopped(heartbeats);
+}
+
+async fn heartbeats(world: World) {
+    let runtime = world.runtime();
     let thread = |name: &str| runtime.thread(name).unwrap();
     assert_eq!(thread("often").invoke(beats_often()).await.unwrap(), Outcome::Completed(41));
     for spawned in [false, true] {
@@ -147,10 +202,12 @@ async fn lives_by_its_calls() -> (u64, bool) {
 }
 
 /// What a body calls is a sign of its life, when it begins and when it ends.
-#[tokio::test(start_paused = true)]
-async fn a_body_that_makes_calls_is_not_silent() {
-    let thread = Runtime::builder().memory().thread("t").unwrap();
-    assert_eq!(thread.invoke(lives_by_its_calls()).await.unwrap(), Outcome::Completed((393, true)));
+#[test]
+fn a_body_that_makes_calls_is_not_silent() {
+    stopped(async |world| {
+        let thread = world.runtime().thread("t").unwrap();
+        assert_eq!(thread.invoke(lives_by_its_calls()).await.unwrap(), Outcome::Completed((393, true)));
+    });
 }
 
 /// Hands a blocking body its steps, and tells when each is done.

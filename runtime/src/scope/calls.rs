@@ -90,7 +90,9 @@ impl Run {
                     state.held_back = true;
                     state.liveness.permits.take_back(slot);
                     false
-                } else if is_foreign(&state.signals, call) || (limited && !state.liveness.ask_for_permit(slot)) {
+                } else if is_foreign(&state.signals, call)
+                    || (limited && !state.liveness.ask_for_permit(&state.journal, slot))
+                {
                     false
                 } else {
                     let activity = state.liveness.of(slot);
@@ -99,7 +101,7 @@ impl Run {
                     true
                 }
             }
-            Stage::Ready | Stage::Working | Stage::Finished => state.liveness.goes_on(slot),
+            Stage::Ready | Stage::Working | Stage::Finished => state.liveness.goes_on(&state.journal, slot),
             _ => false,
         };
         state.liveness.recount(slot);

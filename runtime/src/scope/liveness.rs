@@ -76,7 +76,7 @@ pub(super) struct Activity {
     /// When it last gave a sign of life, and how long it had waited for the outside by then.
     pub(super) beat: Option<(Instant, Duration)>,
     /// How its value is shared, if that was said where it is made.
-    pub(super) shared: Option<CachePolicy>,
+    pub(super) shared: Option<Box<CachePolicy>>,
 }
 
 impl Activity {
@@ -113,6 +113,14 @@ impl Liveness {
         // Where nothing waits for the outside nobody could bring the run to go on: it is not looked at so closely.
         let all_count = self.unread.is_empty() && self.waits.is_empty();
         self.live > 0 && (all_count || self.activities.iter().any(|of| self.is_polled(journal, of)))
+    }
+
+    /// How many bodies that take a permit are alive, but for those within calls that nobody reads.
+    pub(super) fn limited_and_live(&self, journal: &Journal) -> usize {
+        if self.unread.is_empty() {
+            return self.permits.live;
+        }
+        self.activities.iter().filter(|of| of.limited && self.is_polled(journal, of)).count()
     }
 
     /// Whether the body is alive, and everything around it is read.
@@ -178,7 +186,7 @@ impl Liveness {
         let live = activity.is_live();
         if live != activity.counted {
             activity.counted = live;
-            let limited = u32::from(activity.limited);
+            let limited = usize::from(activity.limited);
             if live {
                 self.live += 1;
                 self.permits.live += limited;

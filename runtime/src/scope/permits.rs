@@ -17,8 +17,8 @@ use crate::journal::{Journal, Order, Slot};
 pub(super) struct Permits {
     /// How many there are; `None`: as many as are wanted.
     pub(super) limit: Option<u32>,
-    /// How many live bodies hold one.
-    pub(super) live: u32,
+    /// How many live bodies hold one, those within calls that nobody reads included.
+    pub(super) live: usize,
     /// Calls whose turn has come, and that have not been polled since.
     granted: Vec<Slot>,
     /// Calls that wait for a turn, in the order in which they asked.
@@ -28,37 +28,10 @@ pub(super) struct Permits {
 }
 
 impl Permits {
-    fn is_free(&self) -> bool {
-        let taken = self.live as usize + self.granted.len();
-        self.limit.is_none_or(|limit| taken < limit as usize)
-    }
-
-    /// Whether the call may take a permit; if not, it waits for its turn. `waits`: whether it does by now.
-    fn ask(&mut self, slot: Slot, waits: &mut bool) -> bool {
-        if self.limit.is_none() || self.take_back(slot) || (self.waiting.is_empty() && self.is_free()) {
-            return true;
-        }
-        if !std::mem::replace(waits, true) {
-            self.waiting.push_back(slot);
-        }
-        false
-    }
-
     /// The call's turn is over, if it had come; whether it had.
     pub(super) fn take_back(&mut self, slot: Slot) -> bool {
         let place = self.granted.iter().position(|granted| *granted == slot);
         place.map(|place| self.granted.swap_remove(place)).is_some()
-    }
-
-    /// Whether a wait in a body is over for it; if not, it is told later.
-    fn ask_to_return(&mut self, slot: Slot) -> bool {
-        if self.is_free() {
-            return true;
-        }
-        if !self.returning.contains(&slot) {
-            self.returning.push_back(slot);
-        }
-        false
     }
 }
 
@@ -112,38 +85,79 @@ impl Run {
 impl State {
     fn next_turn(&mut self) -> Option<Turn> {
         let Self { journal, liveness, .. } = self;
-        let waits = |slot: Slot| journal.call(slot).is_some();
-        let permits = &mut liveness.permits;
-        permits.granted.retain(|slot| waits(*slot));
-        while permits.is_free() {
-            if let Some(slot) = permits.returning.pop_front() {
-                if waits(slot) {
+        liveness.withdraw(journal);
+        while liveness.has_free_permit(journal) {
+            if let Some(slot) = liveness.permits.returning.pop_front() {
+                if journal.call(slot).is_some() {
                     return Some(Turn::Returns(slot));
                 }
                 continue;
             }
-            let slot = permits.waiting.pop_front()?;
-            if waits(slot) {
-                permits.granted.push(slot);
-                liveness.activities[slot.index()].queued = false;
-                return Some(Turn::Starts(slot));
-            }
+            let slot = liveness.next_to_start(journal)?;
+            liveness.permits.granted.push(slot);
+            return Some(Turn::Starts(slot));
         }
         None
     }
 }
 
 impl Liveness {
+    fn has_free_permit(&self, journal: &Journal) -> bool {
+        let Some(limit) = self.permits.limit else { return true };
+        let taken = self.limited_and_live(journal) + self.permits.granted.len();
+        taken < limit as usize
+    }
+
     /// Whether a call whose body is to begin may take a permit; if not, it waits for its turn.
-    pub(super) fn ask_for_permit(&mut self, slot: Slot) -> bool {
-        let Self { activities, permits, .. } = self;
-        permits.ask(slot, &mut activities[slot.index()].queued)
+    pub(super) fn ask_for_permit(&mut self, journal: &Journal, slot: Slot) -> bool {
+        if self.permits.limit.is_none() || self.permits.take_back(slot) {
+            return true;
+        }
+        if self.permits.waiting.is_empty() && self.has_free_permit(journal) {
+            return true;
+        }
+        if !std::mem::replace(&mut self.of(slot).queued, true) {
+            self.permits.waiting.push_back(slot);
+        }
+        false
+    }
+
+    /// Takes back the permits of calls that are gone, or that stand where nobody reads since: these wait on.
+    fn withdraw(&mut self, journal: &Journal) {
+        for slot in std::mem::take(&mut self.permits.granted) {
+            if journal.call(slot).is_none() {
+                continue;
+            }
+            if self.would_look(journal, slot) {
+                self.permits.granted.push(slot);
+            } else {
+                self.permits.waiting.push_front(slot);
+                self.of(slot).queued = true;
+            }
+        }
+    }
+
+    /// The call whose turn is next: the first one that somebody reads.
+    fn next_to_start(&mut self, journal: &Journal) -> Option<Slot> {
+        let mut place = 0;
+        loop {
+            let slot = *self.permits.waiting.get(place)?;
+            if journal.call(slot).is_none() {
+                self.permits.waiting.remove(place);
+            } else if self.would_look(journal, slot) {
+                self.permits.waiting.remove(place);
+                self.of(slot).queued = false;
+                return Some(slot);
+            } else {
+                place += 1;
+            }
+        }
     }
 
     /// Whether a body that was begun may go on: not before it has a permit again, if it gave its own back.
-    pub(super) fn goes_on(&mut self, slot: Slot) -> bool {
+    pub(super) fn goes_on(&mut self, journal: &Journal, slot: Slot) -> bool {
         let wants = self.of(slot).wants_a_permit();
-        let starved = wants && !self.ask_for_permit(slot);
+        let starved = wants && !self.ask_for_permit(journal, slot);
         self.of(slot).starved = starved;
         !starved
     }
@@ -158,6 +172,12 @@ impl Liveness {
         let Some(body) = owners.into_iter().find(|owner| self.of(*owner).limited) else { return true };
         let body = self.of(body);
         // One that waits for something else too is not live then either.
-        body.is_live() || body.blocked > 1 || self.permits.ask_to_return(slot)
+        if body.is_live() || body.blocked > 1 || self.has_free_permit(journal) {
+            return true;
+        }
+        if !self.permits.returning.contains(&slot) {
+            self.permits.returning.push_back(slot);
+        }
+        false
     }
 }

@@ -19,14 +19,15 @@ impl Run {
     pub(crate) fn share(&self, slot: Slot, policy: CachePolicy) {
         let mut state = self.lock();
         if state.journal.call(slot).is_some() {
-            state.liveness.of(slot).shared = Some(policy);
+            state.liveness.of(slot).shared = Some(Box::new(policy));
         }
     }
 
-    /// How the call's value is shared, if that was said where it is made.
+    /// Takes what was said of how the call's value is shared, where the call is made.
     pub(crate) fn shared(&self, slot: Slot) -> Option<CachePolicy> {
         let mut state = self.lock();
-        state.journal.call(slot).is_some().then(|| state.liveness.of(slot).shared.clone()).flatten()
+        state.journal.call(slot)?;
+        state.liveness.of(slot).shared.take().map(|policy| *policy)
     }
 
     /// Looks at a claimed call.
