@@ -1,7 +1,7 @@
 //! Drives one run: its entrypoint is stepped, what it leaves is committed, and its end or pause is written down.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -58,6 +58,8 @@ pub(crate) enum Begin {
         digest: [u8; 32],
         /// What becomes of the run before, in the same step.
         with: Vec<Change>,
+        /// What the thread is marked with from now on, beside what it has.
+        tags: BTreeMap<String, String>,
     },
     /// It goes on from its records.
     Replay(Vec<(Seq, Record)>),
@@ -78,8 +80,8 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
     let Plan { environment, hold, mode, mut head, mut begin, max_concurrency, announce } = plan;
     loop {
         let (run, start, failed) = match begin {
-            Begin::Start { input, digest, with } => {
-                let input = (input, digest, max_concurrency);
+            Begin::Start { input, digest, with, tags } => {
+                let input = (input, digest, tags, max_concurrency);
                 let (run, start) = begin_run::<D>(&environment, &hold, mode, &mut head, input, with).await?;
                 (run, start, Failed::default())
             }
@@ -134,13 +136,14 @@ async fn begin_run<D: Definition>(
     hold: &Arc<Hold>,
     mode: Mode,
     head: &mut Option<Head>,
-    (input, digest, max_concurrency): (Payload, [u8; 32], Option<u32>),
+    (input, digest, tags, max_concurrency): (Payload, [u8; 32], BTreeMap<String, String>, Option<u32>),
     mut changes: Vec<Change>,
 ) -> Result<(Arc<Run>, Start), RunError> {
     let at_ms = environment.now_ms();
     let no = RunNo(head.as_ref().map_or(1, |head| head.run.0.saturating_add(1)));
     // What another entrypoint saved on the thread before its run was discarded is not this one's.
     let saved = head.as_ref().filter(|head| head.entrypoint == D::SPEC.name).and_then(|head| head.saved);
+    let tags = storage::tagged(head.as_ref().map(|head| head.tags.clone()).unwrap_or_default(), tags)?;
     let new = Head {
         status: Status::Running,
         run: no,
@@ -151,9 +154,12 @@ async fn begin_run<D: Definition>(
         updated_ms: at_ms,
         reason: None,
         due_ms: None,
+        tags: tags.clone(),
     };
     let entrypoint = D::SPEC.name.to_owned();
-    let start = Start { entrypoint, version: D::SPEC.version, input, digest, previous: saved, at_ms, max_concurrency };
+    let version = D::SPEC.version;
+    let (previous, forked) = (saved, None);
+    let start = Start { entrypoint, version, input, digest, previous, at_ms, max_concurrency, tags, forked };
     let journal = Journal::load(Vec::new(), 0).expect("no records are a journal");
     let run = Run::new(environment.clone(), hold, no, &start, mode, journal);
     run.with_journal(|journal| journal.append_plain(Record::Start(start.clone())));
@@ -276,7 +282,7 @@ async fn drive_once<D: Definition>(
         Came::Rests(None) => give_up(run, head, RunError::Stalled { entrypoint: run.entrypoint.clone() }).await,
         Came::Continues(input, digest) => {
             // The new run is today's code's.
-            let next = Start { version: D::SPEC.version, input, digest, ..start.clone() };
+            let next = Start { version: D::SPEC.version, input, digest, forked: None, ..start.clone() };
             continue_as_new(run, head, next).await
         }
         Came::Stopped(Stop::Error(error)) => give_up(run, head, error).await,
@@ -292,16 +298,7 @@ async fn enter<D: Definition>(run: &Arc<Run>, start: &Start) -> Result<Entered<D
     })?;
     let previous = match start.previous {
         None => None,
-        Some((no, seq)) => {
-            let record = storage::load_record(&run.environment.checkpointer, &run.thread, no, seq).await?;
-            match record {
-                Some(Record::End(End { how: Ended::Completed { output, save }, .. })) => Some(save.unwrap_or(output)),
-                _ => {
-                    let detail = "the value that the last success saved is not there".to_owned();
-                    return Err(RunError::Corrupt { thread: run.thread.clone(), run: no, seq, detail });
-                }
-            }
-        }
+        Some(place) => Some(storage::saved(&run.environment.checkpointer, &run.thread, place).await?),
     };
     let body = D::run(input, Previous(previous)).map_err(|source| RunError::Value {
         what: format!("the saved value of entrypoint {:?}", D::SPEC.name),
