@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
@@ -79,7 +80,8 @@ impl Shared {
             }
             let mut look = first.remove();
             drop(state);
-            let again = look();
+            // What a user's code does in it must not end the watch over others; its panic was reported by its hook.
+            let again = catch_unwind(AssertUnwindSafe(&mut look)).unwrap_or(None);
             state = self.lock();
             match again {
                 Some(at) if state.watched.contains_key(&number) => {

@@ -198,8 +198,7 @@ async fn if_the_first_asks_one_of_those_that_wait_makes_the_value() {
 async fn leads_where_nobody_reads(n: u32) -> (u32, u32) {
     let mut unread: FuturesUnordered<_> = [slow(n)].into_iter().collect();
     // Polled once, so that its body begins; not read while the equal call is awaited.
-    let nothing = select(unread.next(), std::future::ready(())).await;
-    drop(nothing);
+    let _ = select(unread.next(), std::future::ready(())).await;
     let second = slow(n).await.unwrap_or(0);
     (unread.next().await.and_then(Result::ok).unwrap_or(0), second)
 }
@@ -221,7 +220,7 @@ async fn a_call_does_not_wait_for_an_equal_one_that_nobody_reads() {
 #[entrypoint]
 async fn leads_in_an_entrypoint_that_nobody_reads(n: u32) -> (u32, u32) {
     let mut unread: FuturesUnordered<_> = [one_slow(n)].into_iter().collect();
-    drop(select(unread.next(), std::future::ready(())).await);
+    let _ = select(unread.next(), std::future::ready(())).await;
     let second = slow(n).await.unwrap_or(0);
     (unread.next().await.and_then(Result::ok).unwrap_or(0), second)
 }
@@ -380,7 +379,7 @@ impl Drop for Lives {
 async fn made(key: u32, pauses: u8, fails: bool) -> anyhow::Result<u32> {
     let _lives = Lives::new(&resource::<Live>(), key);
     pends(pauses.into()).await;
-    if pauses % 3 == 0 {
+    if pauses.is_multiple_of(3) {
         tokio::time::sleep(Duration::from_millis(pauses.into())).await;
     }
     anyhow::ensure!(!fails, "made to fail");
@@ -408,7 +407,7 @@ fn in_any_crowd_every_run_ends_and_no_value_is_made_twice_at_once() {
             let runtime = Runtime::builder().resource(Live::default()).memory();
             let mut runs = Vec::new();
             for thread in 0..5 {
-                let calls: Vec<_> = (0..1 + chance.below(6))
+                let calls: Vec<_> = (0..=chance.below(6))
                     .map(|_| {
                         let pauses = u8::try_from(chance.below(8)).unwrap();
                         (u32::try_from(chance.below(3)).unwrap(), pauses, chance.below(4) == 0)

@@ -55,6 +55,10 @@ async fn in_time<T>(future: impl IntoFuture<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(3600), future.into_future()).await.expect("it ends")
 }
 
+fn count<T>(all: &[T]) -> u32 {
+    u32::try_from(all.len()).unwrap()
+}
+
 #[task]
 async fn work(n: u32) -> u32 {
     let _member = enter();
@@ -137,7 +141,7 @@ async fn the_attribute_limits_its_own_runs_and_calls_of_nested_entrypoints_count
 async fn outer(n: u32) -> u32 {
     let _member = enter();
     let inner: Vec<u32> = join_all((0..n).map(inner)).await;
-    inner_entrypoint(n).await + inner.len() as u32
+    inner_entrypoint(n).await + count(&inner)
 }
 
 #[task]
@@ -148,7 +152,7 @@ async fn inner(n: u32) -> u32 {
 
 #[entrypoint]
 async fn inner_entrypoint(n: u32) -> u32 {
-    join_all((0..n).map(inner)).await.len() as u32
+    count(&join_all((0..n).map(inner)).await)
 }
 
 #[entrypoint]
@@ -226,7 +230,7 @@ async fn works_where_nobody_reads(n: u32) -> u32 {
     let mut all = 0;
     let mut unread: FuturesUnordered<_> = (0..n).map(work).collect();
     // Read once, so that as many bodies begin as may: then other calls are awaited while nobody reads these.
-    drop(select(unread.next(), std::future::ready(())).await);
+    let _ = select(unread.next(), std::future::ready(())).await;
     for n in 0..n {
         all += work(100 + n).await - 100;
         if let Some(one) = unread.next().await {
@@ -255,7 +259,7 @@ async fn nested_works(n: u32) -> u32 {
 #[entrypoint]
 async fn nested_where_nobody_reads(n: u32) -> u32 {
     let mut unread: FuturesUnordered<_> = (0..n).map(|_| nested_works(3)).collect();
-    drop(select(unread.next(), std::future::ready(())).await);
+    let _ = select(unread.next(), std::future::ready(())).await;
     let mut all = 0;
     for n in 0..n {
         all += work(100 + n).await - 100 + work(200 + n).await - 200;
@@ -280,11 +284,11 @@ async fn calls_of_entrypoints_that_nobody_reads_let_others_pass() {
 #[entrypoint]
 async fn drops_those_that_wait(n: u32) -> u32 {
     let calls = join_all((0..n).map(work));
-    let (won, _) = match select(work(3), calls).await {
+    let (won, ()) = match select(work(3), calls).await {
         futures::future::Either::Left((won, lost)) => (won, drop(lost)),
         futures::future::Either::Right((_, lost)) => (0, drop(lost)),
     };
-    won + join_all((10..10 + n).map(work)).await.len() as u32
+    won + count(&join_all((10..10 + n).map(work)).await)
 }
 
 /// A call that is dropped while it waits for its turn takes no permit with it.

@@ -102,6 +102,7 @@ pub(crate) enum Stage {
 
 /// A claimed call.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of one another")]
 pub(crate) struct Call {
     pub(crate) id: CallId,
     pub(crate) kind: CallKind,

@@ -86,12 +86,17 @@ pub(super) async fn look_up<T>(
                 return pending().await;
             }
         }
+        // A drain may have begun since: then the body does not.
+        if poll_fn(|cx| Poll::Ready(run.poll_held_back(slot, cx).is_ready())).await {
+            drop(making);
+            return pending().await;
+        }
         return Some(making);
     }
 }
 
-/// Waits until somebody else has made the value; `None`: it does not come from there. Not in a runtime that drains: then
-/// nothing comes.
+/// Waits until somebody else has made the value; `None`: it does not come from there. In a runtime that drains nothing
+/// comes.
 async fn landed(run: &Arc<Run>, slot: Slot, mut flight: Flight) -> Option<Payload> {
     let came = {
         let mut landed = pin!(flight.wait_for(|landed| !matches!(landed, Landed::InTheAir)));
@@ -104,11 +109,7 @@ async fn landed(run: &Arc<Run>, slot: Slot, mut flight: Flight) -> Option<Payloa
     };
     match came {
         Some(Landed::Value(value)) => Some(value),
-        Some(Landed::GivenUp | Landed::InTheAir) => {
-            // The body is about to be made: not in a runtime that drains.
-            let held = poll_fn(|cx| Poll::Ready(run.poll_held_back(slot, cx).is_ready())).await;
-            if held { pending().await } else { None }
-        }
+        Some(Landed::GivenUp | Landed::InTheAir) => None,
         None => pending().await,
     }
 }

@@ -135,7 +135,8 @@ async fn one<T: Send + 'static>(
         return caught.await.map(Ended::Returned);
     };
     let limits = Arc::new(Limits::new(run, slot, spec));
-    let _watched = limits.watch(number, overdue(run, slot, number, (from_error, retries)));
+    let follows = move |error| retries.next_pause(&from_error(error), number).is_some();
+    let _watched = limits.watch(number, overdue(run, slot, number, follows));
     let mut caught = pin!(caught);
     let error = tokio::select! {
         biased;
@@ -153,16 +154,16 @@ async fn one<T: Send + 'static>(
 }
 
 /// What is done about an attempt that has run into a limit and blocks its thread. On the pool, where nobody else is kept by
-/// it, its time-out is noted at once, if no attempt would follow: that one needs the body that is blocked.
-fn overdue<T: Send + 'static>(
+/// it, its time-out is noted at once, unless another attempt `follows`: that one needs the body that is blocked.
+fn overdue(
     run: &Arc<Run>,
     slot: Slot,
     attempt: u32,
-    (from_error, retries): (fn(TaskError) -> T, Arc<Retries<T>>),
+    follows: impl Fn(TaskError) -> bool + Send + 'static,
 ) -> impl FnMut(TaskError) + Send + 'static {
     let run = run.clone();
     move |error| {
-        if run.is_on_the_pool(slot) && retries.next_pause(&from_error(error.clone()), attempt).is_none() {
+        if run.is_on_the_pool(slot) && !follows(error.clone()) {
             let took = error.elapsed().unwrap_or_default();
             let recorded = Recorded::Failure((&error).into());
             run.finish_attempt(slot, attempt, recorded, u32::try_from(took.as_millis()).unwrap_or(u32::MAX));

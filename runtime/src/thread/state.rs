@@ -270,7 +270,7 @@ impl Thread {
             entrypoint: head.entrypoint,
             version: head.version,
             run: head.run,
-            attempt: attempt(&records),
+            attempt: attempt(records),
             input,
             started,
             reason: head.reason,
