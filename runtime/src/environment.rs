@@ -5,8 +5,8 @@ use std::{
     collections::HashMap,
     fmt,
     future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::AtomicBool},
+    panic::{AssertUnwindSafe, Location, catch_unwind},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -270,6 +270,37 @@ where
     }
 }
 
+/// Whether an answer is of the type that code asks for.
+pub(crate) type AnswerCheck = fn(&Payload) -> Result<(), ValueError>;
+
+/// The types that this process asks for, by the place in the code and the type's name: so that an answer to a run that is
+/// not driven now is checked too.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerTypes(Mutex<HashMap<(&'static str, u32), AskedHere>>);
+
+/// The types that one place asks for, by name.
+type AskedHere = Vec<(&'static str, AnswerCheck)>;
+
+impl AnswerTypes {
+    /// The code at this place asks for this type.
+    pub(crate) fn note(&self, place: &'static Location<'static>, expects: &'static str, check: AnswerCheck) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = known.entry((place.file(), place.line())).or_default();
+        if !here.iter().any(|(name, _)| *name == expects) {
+            here.push((expects, check));
+        }
+    }
+
+    /// How the code at this place checks an answer of this type, if it was ever asked for in this process.
+    pub(crate) fn check(&self, file: &str, line: u32, expects: &str) -> Option<AnswerCheck> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Borrowed for as long as the file's name lives.
+        let known: &HashMap<(&str, u32), AskedHere> = &known;
+        let here = known.get(&(file, line))?;
+        here.iter().find(|(name, _)| *name == expects).map(|(_, check)| *check)
+    }
+}
+
 /// What all runs of a runtime share.
 pub(crate) struct Environment {
     pub(crate) checkpointer: Arc<dyn Checkpointer>,
@@ -285,6 +316,7 @@ pub(crate) struct Environment {
     pub(crate) watchdog: Watchdog,
     /// Whether no more bodies are started.
     pub(crate) draining: AtomicBool,
+    pub(crate) answer_types: AnswerTypes,
 }
 
 impl Environment {

@@ -1,6 +1,10 @@
 //! What a caller of a thread's verbs can be told instead of an outcome.
 
+mod answer;
+
 use std::fmt;
+
+pub use answer::AnswerError;
 
 use crate::{
     CallId, CallKind, CheckpointError, CheckpointId, Failure, Nondeterminism, RunNo, Seq, Status, ThreadId,
@@ -135,6 +139,8 @@ pub enum RunError {
     },
     /// A thread's name is none.
     ThreadId(ThreadIdError),
+    /// An answer of a command was not taken, so that the run was not gone on with.
+    Answer(Box<AnswerError>),
     /// The thread has no such checkpoint.
     UnknownCheckpoint {
         /// The thread.
@@ -193,6 +199,7 @@ impl RunError {
             Self::InputMismatch { .. } => "input mismatch",
             Self::UnknownEntrypoint { .. } => "unknown entrypoint",
             Self::ThreadId(_) => "thread id",
+            Self::Answer(_) => "answer",
             Self::UnknownCheckpoint { .. } => "unknown checkpoint",
             Self::Pruned { .. } => "pruned",
             Self::NoOutcome { .. } => "no outcome",
@@ -233,6 +240,7 @@ impl RunError {
             | Self::InputMismatch { .. }
             | Self::UnknownEntrypoint { .. }
             | Self::ThreadId(_)
+            | Self::Answer(_)
             | Self::UnknownCheckpoint { .. }
             | Self::NoOutcome { .. }
             | Self::ThreadExists { .. }
@@ -305,6 +313,7 @@ impl fmt::Display for RunError {
                 if known.is_empty() { "none".to_owned() } else { known.join(", ") }
             ),
             Self::ThreadId(error) => fmt::Display::fmt(error, f),
+            Self::Answer(error) => fmt::Display::fmt(error, f),
             Self::UnknownCheckpoint { thread, checkpoint } => {
                 write!(f, "thread {thread} has no checkpoint {checkpoint}; `history()` lists those that it has")
             }
@@ -334,6 +343,7 @@ impl std::error::Error for RunError {
             Self::Value { source, .. } => Some(source),
             Self::Checkpoint(error) => Some(error),
             Self::ThreadId(error) => Some(error),
+            Self::Answer(error) => Some(&**error),
             _ => None,
         }
     }
@@ -351,5 +361,14 @@ impl From<CheckpointError> for RunError {
 impl From<ThreadIdError> for RunError {
     fn from(error: ThreadIdError) -> Self {
         Self::ThreadId(error)
+    }
+}
+
+impl From<AnswerError> for RunError {
+    fn from(error: AnswerError) -> Self {
+        match error {
+            AnswerError::Run(error) => error,
+            error => Self::Answer(Box::new(error)),
+        }
     }
 }

@@ -1,18 +1,22 @@
 //! A thread's rows as what they mean: its head, the records of its runs, the answers that have arrived.
 
+mod inbox;
 mod runs;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+pub(crate) use inbox::{
+    Answer, Entry, EntryState, Stored, answer_changes, answer_open, entry, inbox, named, open_changes, open_questions,
+    remove_answers, take_changes, withdraw_changes,
+};
 pub(crate) use runs::{kept, load_records, load_stored, oldest, oldest_changes, records_of, run_rows, saved};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     CheckpointError, RunError, ThreadId,
     checkpoint::{Change, Checkpointer, Key, Listing, rows},
-    id::{CallId, RunNo, Seq},
+    id::{RunNo, Seq},
     journal::{Names, Record},
-    value::Payload,
 };
 
 /// The longest reason that a head keeps, in bytes; the whole error went to the caller.
@@ -31,7 +35,7 @@ pub enum Status {
     Interrupted,
     /// The run waits for a moment.
     Sleeping,
-    /// The run was stopped before its next body, to be resumed later.
+    /// The run was stopped before its next body, or is a fork or a staged input that was not begun: to be resumed.
     Drained,
     /// The run waits for a person to say what became of a call.
     InDoubt,
@@ -258,62 +262,6 @@ fn corrupt_record(thread: &ThreadId, run: RunNo, error: CheckpointError) -> RunE
         }
         error => error.into(),
     }
-}
-
-/// An answer that has arrived.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Answer {
-    pub(crate) value: Payload,
-    pub(crate) at_ms: u64,
-}
-
-/// Where an answer waits for its run.
-pub(crate) fn answer_key(question: CallId) -> Key {
-    Key::Answer { question: (question.base, question.ordinal), chunk: 0 }
-}
-
-/// An answer's rows.
-pub(crate) fn answer_changes(
-    thread: &ThreadId,
-    question: CallId,
-    answer: &Answer,
-    changes: &mut Vec<Change>,
-) -> Result<(), CheckpointError> {
-    let bytes = rmp_serde::to_vec(answer).expect("an answer has nothing that cannot be written");
-    rows::seal(thread, answer_key(question), &bytes, rows::PAYLOAD_LIMIT, changes)
-}
-
-/// Removes an answer.
-pub(crate) fn remove_answer(question: CallId) -> Change {
-    rows::remove(answer_key(question))
-}
-
-/// Removes all answers of a thread.
-pub(crate) fn remove_answers() -> Change {
-    let (first, last) = all_answers();
-    Change::RemoveRange(first, last)
-}
-
-fn all_answers() -> (Key, Key) {
-    let last = Key::Answer { question: (u128::MAX, u32::MAX), chunk: u16::MAX };
-    (Key::Answer { question: (0, 0), chunk: 0 }, last)
-}
-
-/// The answers that have arrived for a thread.
-pub(crate) async fn answers(
-    checkpointer: &Arc<dyn Checkpointer>,
-    thread: &ThreadId,
-) -> Result<Vec<(CallId, Answer)>, CheckpointError> {
-    let (first, last) = all_answers();
-    let items = rows::unseal(thread, checkpointer.scan(thread, first, last).await?)?;
-    let mut answers = Vec::with_capacity(items.len());
-    for (key, bytes) in items {
-        if let Key::Answer { question: (base, ordinal), .. } = key {
-            let answer = rmp_serde::from_slice(&bytes).map_err(|error| damaged(thread, key, &error))?;
-            answers.push((CallId { base, ordinal }, answer));
-        }
-    }
-    Ok(answers)
 }
 
 fn damaged(thread: &ThreadId, key: Key, error: &dyn fmt::Display) -> CheckpointError {

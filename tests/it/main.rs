@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod again;
+mod answering;
+mod arrivals;
+mod asking;
 mod basics;
 mod cache;
 mod cache_flights;
@@ -16,6 +19,7 @@ mod foreign_wakes;
 mod fork;
 mod history;
 mod identity;
+mod inbox;
 mod interrupts;
 mod limits;
 mod memory;
@@ -24,6 +28,7 @@ mod names;
 mod nested;
 mod nondeterminism;
 mod panics;
+mod pausing;
 mod prune;
 mod random_flows;
 mod recorded;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Attempt, CallKind, Journal, Order, Outcome, Record, Slot, Stage, Then, Wait, Waited, call,
+    Answered, Attempt, CallKind, Journal, Order, Outcome, Record, Slot, Stage, Then, Wait, Waited, call,
     load::{changes_the_wait, waited_for},
 };
 use crate::{
@@ -87,7 +87,7 @@ impl Journal {
             return;
         }
         let (then, at_once) = match what {
-            Waited::Answer { .. } => (Then::Opened, true),
+            Waited::Answer(_) => (Then::Opened(slot), true),
             Waited::Refused { .. } | Waited::Withdrawn => (Then::Nothing, true),
             Waited::Until { .. } => (Then::Nothing, false),
         };
@@ -135,7 +135,8 @@ impl Journal {
             }
             Order::AtOnce => Then::HandOn(slot, recorded.clone()),
         };
-        let outcome = Outcome { call: info, recorded, attempts, at_ms, took_ms, cached, asked };
+        let answered = self.calls.get_mut(slot).and_then(|call| call.answered.take());
+        let outcome = Outcome { call: info, recorded, attempts, at_ms, took_ms, cached, asked, answered };
         self.append(Record::Outcome(outcome), then, at_once);
     }
 
@@ -143,6 +144,13 @@ impl Journal {
     pub(crate) fn is_cached(&mut self, slot: Slot) {
         if let Some(call) = self.calls.get_mut(slot) {
             call.cached = true;
+        }
+    }
+
+    /// Notes how the call's question was answered, for its outcome.
+    pub(crate) fn note_answer(&mut self, slot: Slot, answered: Answered) {
+        if let Some(call) = self.calls.get_mut(slot) {
+            call.answered = Some(answered);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, panic::Location, sync::Arc};
 
 use sha2::{Digest as _, Sha256};
 
-use super::record::{CallInfo, CallKind};
+use super::record::{Answered, CallInfo, CallKind};
 use crate::{
     id::{CallId, ScopeId},
     output::Recorded,
@@ -128,6 +128,8 @@ pub(crate) struct Call {
     pub(crate) dropped: bool,
     /// Whether its outcome is on its way through the checkpointer or the queue.
     pub(super) in_flight: bool,
+    /// How its question was answered, on the way to its outcome.
+    pub(super) answered: Option<Answered>,
 }
 
 impl Call {

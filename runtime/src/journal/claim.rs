@@ -38,6 +38,7 @@ impl Journal {
             cached: false,
             dropped: false,
             in_flight: false,
+            answered: None,
         };
         let mut recorded = None;
         if let Some(loaded) = call.loaded {

@@ -30,10 +30,11 @@ use std::{
 pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stage};
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
-pub use record::CallKind;
 pub(crate) use record::{
-    Again, Attempt, CallInfo, End, Ended, Origin, Outcome, Record, Resume, Start, Unread, Update, Wait, Waited,
+    Again, Answered, Asked, Attempt, CallInfo, Deadline, End, Ended, Origin, Outcome, Record, Resume, Start, Unread,
+    Update, Wait, Waited,
 };
+pub use record::{AnswerKind, CallKind};
 use table::Table;
 pub(crate) use text::Names;
 
@@ -150,8 +151,8 @@ pub(crate) enum Then {
     Queue(Frame, Slot, Arc<Recorded>),
     /// It is handed on at once.
     HandOn(Slot, Arc<Recorded>),
-    /// A question is visible from now on.
-    Opened,
+    /// This call's question is visible from now on.
+    Opened(Slot),
     /// The next attempt may start. Not before: what the last one left is on disk, and known, by then.
     TryAgain(Slot),
 }

@@ -57,7 +57,7 @@ impl Journal {
     /// A record's outcome is durable: it takes its turn. The call to wake, if its outcome is handed on at once.
     pub(crate) fn recorded(&mut self, then: Then) -> Option<Slot> {
         match then {
-            Then::Nothing | Then::Opened => None,
+            Then::Nothing | Then::Opened(_) => None,
             Then::TryAgain(slot) => {
                 self.calls.get_mut(slot)?.stage = Stage::Ready;
                 Some(slot)

@@ -171,6 +171,29 @@ pub(crate) struct Outcome {
     pub(crate) cached: bool,
     /// Whether a question was asked in its body or beneath it: others are not to be given its value.
     pub(crate) asked: bool,
+    /// How it was answered, if it is a question.
+    pub(crate) answered: Option<Answered>,
+}
+
+/// How an answer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum AnswerKind {
+    /// Somebody gave it.
+    Given,
+    /// Nobody gave one in time: it is the question's default.
+    Deadline,
+    /// Somebody cancelled the question.
+    Cancelled,
+}
+
+/// How a question was answered, by whom, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Answered {
+    pub(crate) kind: AnswerKind,
+    /// Whoever answered, as they were named.
+    pub(crate) by: Option<String>,
+    pub(crate) at_ms: u64,
 }
 
 /// A failed attempt with another one to come.
@@ -199,12 +222,7 @@ pub(crate) struct Wait {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Waited {
     /// An answer to this question.
-    Answer {
-        /// What is shown to whoever answers.
-        payload: Payload,
-        /// The type that the answer must have, by name.
-        expects: String,
-    },
+    Answer(std::sync::Arc<Asked>),
     /// This moment.
     Until {
         /// In milliseconds since 1970.
@@ -217,6 +235,29 @@ pub(crate) enum Waited {
     },
     /// Nothing any more: the code dropped its question, as a race's loser.
     Withdrawn,
+}
+
+/// A question, as it was asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    /// What is shown to whoever answers.
+    pub(crate) payload: Payload,
+    /// The type that the answer must have, by name.
+    pub(crate) expects: String,
+    /// The JSON schema that the answer must fit, if one was given.
+    pub(crate) schema: Option<Payload>,
+    /// When it answers itself, if it does.
+    pub(crate) deadline: Option<Deadline>,
+    /// Whether it may be cancelled.
+    pub(crate) cancellable: bool,
+}
+
+/// When a question answers itself, and with what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Deadline {
+    /// In milliseconds since 1970.
+    pub(crate) due_ms: u64,
+    pub(crate) default: Payload,
 }
 
 /// A failed run goes on.

@@ -14,11 +14,34 @@ use super::{
 use crate::{
     RunError,
     environment::{Event, moment},
+    id::Seq,
     journal::{Again, Ended, Record},
     output::Recorded,
     scope::{Run, Stop},
     storage::Head,
 };
+
+/// The attempts of the run's own entrypoint that have failed since its start or its last resume.
+#[derive(Default)]
+pub(super) struct Failed {
+    pub(super) attempts: u32,
+    /// When the next one is due, in milliseconds since 1970.
+    pub(super) due_ms: u64,
+}
+
+impl Failed {
+    pub(super) fn of(records: &[(Seq, Record)]) -> Self {
+        let mut failed = Self::default();
+        for (_, record) in records {
+            match record {
+                Record::Resume(_) => failed = Self::default(),
+                Record::Again(again) => failed = Self { attempts: again.number, due_ms: again.next_ms },
+                _ => {}
+            }
+        }
+        failed
+    }
+}
 
 /// Writes down that an attempt of the entrypoint failed and another one follows.
 pub(super) async fn again(

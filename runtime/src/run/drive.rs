@@ -1,7 +1,7 @@
 //! Drives one run: its entrypoint is stepped, what it leaves is committed, and its end or pause is written down.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Entered, Outcome,
-    again::{again, back_off},
+    again::{Failed, again, back_off},
     ends::{Conclusion, Rest, continue_as_new, end, give_up, pause, rest},
 };
 use crate::{
@@ -19,11 +19,11 @@ use crate::{
     checkpoint::Change,
     entrypoint::{Previous, Returned},
     environment::{Environment, Event},
-    id::{CallId, RunNo, Seq},
-    journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start, Wait, Waited},
+    id::{RunNo, Seq},
+    journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start},
     output::Recorded,
     panics::panic_message,
-    scope::{Driving, Hold, Mode, Quiet, Run, Stop},
+    scope::{Driving, Earlier, Hold, Mode, Quiet, Run, Stop},
     storage::{self, Head},
     value::Payload,
 };
@@ -92,8 +92,15 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
         let _closed = Closing(run.clone());
         announce(&run);
         // Read after it is announced: an answer that comes meanwhile is either read here or told to the run.
-        for (question, answer) in storage::answers(&environment.checkpointer, &run.thread).await? {
-            run.deliver(question, answer.value);
+        let inbox = storage::inbox(&environment.checkpointer, &run.thread).await?;
+        let missing = run.take_inbox(inbox);
+        if !missing.is_empty() {
+            let mut changes = Vec::new();
+            for (question, entry) in &missing {
+                storage::open_changes(&run.thread, *question, entry, &mut changes)?;
+            }
+            run.flush(true, changes);
+            run.drained().await?;
         }
         let known = head.as_mut().expect("a run that was begun has a head");
         let driven = match back_off(&run, known, failed.due_ms).await {
@@ -171,37 +178,6 @@ async fn begin_run<D: Definition>(
     Ok((run, start))
 }
 
-/// The answers that were not taken in earlier drives: why, by their questions.
-fn refusals(records: &[(Seq, Record)]) -> HashMap<CallId, String> {
-    let refused = records.iter().filter_map(|(_, record)| match record {
-        Record::Wait(Wait { call, what: Waited::Refused { reason }, .. }) => Some((call.id, reason.clone())),
-        _ => None,
-    });
-    refused.collect()
-}
-
-/// The attempts of the run's own entrypoint that have failed since its start or its last resume.
-#[derive(Default)]
-struct Failed {
-    attempts: u32,
-    /// When the next one is due, in milliseconds since 1970.
-    due_ms: u64,
-}
-
-impl Failed {
-    fn of(records: &[(Seq, Record)]) -> Self {
-        let mut failed = Self::default();
-        for (_, record) in records {
-            match record {
-                Record::Resume(_) => failed = Self::default(),
-                Record::Again(again) => failed = Self { attempts: again.number, due_ms: again.next_ms },
-                _ => {}
-            }
-        }
-        failed
-    }
-}
-
 /// Takes a run up from its records.
 async fn go_on(
     environment: &Arc<Environment>,
@@ -229,11 +205,11 @@ async fn go_on(
         resume = Some(entry);
     }
     let resumed = !records.is_empty();
-    let refused = refusals(&records);
+    let earlier = Earlier::of(&records);
     let failed = Failed::of(&records);
     let journal = Journal::load(records, next_seq).map_err(|broken| corrupt(broken.seq, broken.detail))?;
     let run = Run::new(environment.clone(), hold, head.run, &start, mode, journal);
-    run.remember_refusals(refused);
+    run.remember(earlier);
     if resume.is_some() || head.status != Status::Running {
         if let Some(resume) = resume {
             run.with_journal(|journal| journal.append_plain(Record::Resume(resume)));

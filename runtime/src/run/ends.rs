@@ -16,7 +16,7 @@ use crate::{
     journal::{End, Ended, Frame, Record, Start},
     output::Recorded,
     scope::{Quiet, Run, Stop},
-    storage::{self, Head},
+    storage::{self, Entry, EntryState, Head},
     value::Payload,
 };
 
@@ -42,9 +42,7 @@ pub(super) fn rest(run: &Run, quiet: &Quiet) -> Option<Rest> {
     let (outcome, due_ms) = match quiet {
         Quiet::Questions(due) => {
             // Their list is read while the calls are there.
-            let open = run.questions().into_iter();
-            let open = open.map(|(id, key, payload, refused)| Question { id, key, payload, refused });
-            (Outcome::Interrupted(open.collect()), *due)
+            (Outcome::Interrupted(run.questions().into_iter().map(Question::from).collect()), *due)
         }
         Quiet::Until(due) => (Outcome::Sleeping { until: moment(*due) }, Some(*due)),
         Quiet::Drained => (Outcome::Drained, None),
@@ -123,7 +121,7 @@ pub(super) async fn end(run: &Arc<Run>, head: &mut Head, how: Ended) -> Result<C
         }
         _ => head.with(Status::Failed, None, at_ms),
     };
-    let mut changes = vec![storage::remove_answers()];
+    let mut changes = storage::remove_answers().to_vec();
     storage::head_changes(&run.thread, &new, &mut changes)?;
     run.flush(true, changes);
     run.drained().await?;
@@ -167,8 +165,10 @@ pub(super) async fn pause(run: &Arc<Run>, head: &mut Head, rest: Rest) -> Result
     // the run driven, and leaves it to go on by itself.
     if let Outcome::Interrupted(open) = &outcome {
         let open: HashSet<_> = open.iter().map(|question| question.id).collect();
-        let answers = storage::answers(&run.environment.checkpointer, &run.thread).await?;
-        if answers.iter().any(|(answered, _)| open.contains(answered)) {
+        let inbox = storage::inbox(&run.environment.checkpointer, &run.thread).await?;
+        let is_answered =
+            |(question, entry): &(_, Entry)| matches!(entry.state, EntryState::Answered(_)) && open.contains(question);
+        if inbox.iter().any(is_answered) {
             return Ok(Conclusion::Continue);
         }
     }
@@ -213,7 +213,7 @@ pub(super) async fn continue_as_new(run: &Arc<Run>, head: &mut Head, next: Start
     let no = RunNo(run.no.0.saturating_add(1));
     let next = Start { at_ms, ..next };
     let new = Head { run: no, version: next.version, ..head.with(Status::Running, None, at_ms) };
-    let mut changes = vec![storage::remove_answers()];
+    let mut changes = storage::remove_answers().to_vec();
     storage::record_changes(&run.thread, no, Seq(0), &Record::Start(next), &mut changes)?;
     storage::head_changes(&run.thread, &new, &mut changes)?;
     run.flush(true, changes);

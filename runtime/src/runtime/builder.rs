@@ -15,7 +15,7 @@ use crate::checkpoint::{CheckpointError, SledCheckpointer};
 use crate::{
     Clock, Definition, Durability, EntrypointFn, Keep, Observer, ReplacedCall,
     checkpoint::{Checkpointer, MemoryCheckpointer},
-    environment::{Environment, Replacement, SystemClock, replacement},
+    environment::{AnswerTypes, Environment, Replacement, SystemClock, replacement},
     watchdog::Watchdog,
 };
 
@@ -187,6 +187,7 @@ impl RuntimeBuilder {
             flights: Arc::default(),
             watchdog: Watchdog::default(),
             draining: AtomicBool::new(false),
+            answer_types: AnswerTypes::default(),
         };
         let inner = Inner {
             environment: Arc::new(environment),

@@ -128,6 +128,11 @@ impl Run {
             // Dropped by the code itself, and not by a pause: nobody is to answer it any more.
             if state.stop.is_none() && !state.halted && state.liveness.asks(slot) {
                 state.journal.wait(slot, Waited::Withdrawn, self.environment.now_ms());
+                if let Some(id) = state.journal.call(slot).map(|call| call.id) {
+                    // An answer that has arrived is not for the same question asked anew.
+                    state.answers.remove(&id);
+                    state.questions.leave(id);
+                }
             }
             state.end_activity(slot);
         }

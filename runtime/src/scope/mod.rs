@@ -7,6 +7,7 @@ mod liveness;
 mod outbox;
 mod permits;
 mod pulse;
+mod questions;
 mod run;
 mod sharing;
 mod waiting;
@@ -21,8 +22,9 @@ use std::{
 };
 
 pub(crate) use pulse::Portrait;
+pub(crate) use questions::Earlier;
 pub(crate) use run::{Driving, Hold, Mode, Run, Step, Stop};
-pub(crate) use waiting::Quiet;
+pub(crate) use waiting::{Asking, OpenQuestion, Quiet};
 pub(crate) use wake::{BodySignal, InnerSignal, Polls, Signal, outside, wake_for_release};
 
 use crate::journal::{Scope, Slot};

@@ -10,7 +10,7 @@ use std::{
 use futures::task::AtomicWaker;
 use tokio::task::JoinHandle;
 
-use super::{Polls, Signal, liveness::Liveness, outbox::Outbox};
+use super::{Polls, Signal, liveness::Liveness, outbox::Outbox, questions::Questions};
 use crate::{
     CheckpointError, RunError, ThreadId,
     checkpoint::{BoxFuture, Checkpointer, Lease},
@@ -18,6 +18,7 @@ use crate::{
     id::{CallId, RunNo},
     journal::{Frame, Journal, Slot, Start},
     output::Recorded,
+    storage::Answer,
     value::Payload,
 };
 
@@ -56,7 +57,9 @@ pub(super) struct State {
     /// The run's own code has asked to go on as a new run with this input: it is over, as if it had returned.
     pub(super) next: Option<(Payload, [u8; 32])>,
     /// Answers that have arrived and are not yet outcomes.
-    pub(super) answers: HashMap<CallId, Payload>,
+    pub(super) answers: HashMap<CallId, Answer>,
+    /// The open questions, as the inbox has them.
+    pub(super) questions: Questions,
     /// Why the newest answer to a question was not taken.
     pub(super) refused: HashMap<CallId, String>,
     pub(super) outbox: Outbox,
@@ -156,6 +159,7 @@ impl Run {
                 stop: None,
                 next: None,
                 answers: HashMap::new(),
+                questions: Questions::default(),
                 refused: HashMap::new(),
                 outbox: Outbox::default(),
                 later: Vec::new(),

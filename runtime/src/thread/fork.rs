@@ -16,6 +16,7 @@ use crate::{
     id::{RunNo, Seq},
     journal::{End, Ended, Origin, Outcome, Record, Start, Update},
     output::Recorded,
+    scope::Earlier,
     storage::{self, Head},
     value::Payload,
 };
@@ -163,7 +164,8 @@ fn edited(mut records: Vec<Record>, call: CallId, value: &Payload, at_ms: u64) -
     records.truncate(place + 1);
     if let Some(Record::Outcome(outcome)) = records.pop() {
         let recorded = Arc::new(Recorded::Value(value.clone()));
-        records.push(Record::Outcome(Outcome { recorded, at_ms, ..outcome }));
+        // Nobody said so but whoever forks.
+        records.push(Record::Outcome(Outcome { recorded, at_ms, answered: None, ..outcome }));
     }
     Some(records)
 }
@@ -226,6 +228,8 @@ async fn write(
     for (seq, record) in (0..).zip(&records) {
         storage::record_changes(&target.id, run, Seq(seq), record, &mut ground.changes)?;
     }
+    let placed: Vec<(Seq, Record)> = (0..).map(Seq).zip(records).collect();
+    Earlier::of(&placed).open_changes(&target.id, &mut ground.changes)?;
     let head = Head {
         status,
         run,
@@ -238,8 +242,15 @@ async fn write(
         due_ms: None,
         tags,
     };
-    storage::head_changes(&target.id, &head.with(status, reason, at_ms), &mut ground.changes)?;
+    let head = Head { due_ms: due_ms(&placed), ..head.with(status, reason, at_ms) };
+    storage::head_changes(&target.id, &head, &mut ground.changes)?;
     Ok(ground.commit(target, expect).await?)
+}
+
+/// When the nearest of the open questions answers itself.
+fn due_ms(records: &[(Seq, Record)]) -> Option<u64> {
+    let questions = Survey::of(records).questions.into_iter().filter(SurveyedQuestion::is_open);
+    questions.filter_map(|asked| Some(asked.question.asked.deadline.as_ref()?.due_ms)).min()
 }
 
 /// How a run stands that has these records and that nobody drives.

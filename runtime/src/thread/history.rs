@@ -8,7 +8,7 @@ use super::{
     saved::RecordedValue,
 };
 use crate::{
-    CallId, CheckpointId, Failure, RunError, Status,
+    AnswerKind, CallId, CheckpointId, Failure, RunError, Status,
     checkpoint::BoxFuture,
     environment::moment,
     id::{RunNo, Seq},
@@ -94,8 +94,12 @@ pub enum CheckpointWhat {
         id: CallId,
         /// The interrupt.
         call: CallSketch,
-        /// The answer.
+        /// The answer; `null` if the question was cancelled.
         value: RecordedValue,
+        /// How it came.
+        how: AnswerKind,
+        /// Who answered, if they said so.
+        by: Option<String>,
     },
     /// An answer could not be used; the question stayed open.
     Refused {
@@ -208,7 +212,13 @@ impl CheckpointWhat {
                     Recorded::Value(value) => {
                         let value = RecordedValue(value.clone());
                         match call.kind {
-                            crate::CallKind::Interrupt => Self::Answer { id, call, value },
+                            crate::CallKind::Interrupt => {
+                                let (how, by) = match outcome.answered {
+                                    Some(answered) => (answered.kind, answered.by),
+                                    None => (AnswerKind::Given, None),
+                                };
+                                Self::Answer { id, call, value, how, by }
+                            }
                             _ => Self::Value { id, call, value },
                         }
                     }
@@ -222,7 +232,7 @@ impl CheckpointWhat {
             Record::Wait(wait) => {
                 let (id, call) = sketch(&wait.call);
                 match wait.what {
-                    Waited::Answer { payload, .. } => Self::Question { id, call, payload: RecordedValue(payload) },
+                    Waited::Answer(asked) => Self::Question { id, call, payload: RecordedValue(asked.payload.clone()) },
                     Waited::Until { due_ms } => Self::Sleep { id, call, until: moment(due_ms) },
                     Waited::Refused { reason } => Self::Refused { id, call, reason },
                     Waited::Withdrawn => Self::Withdrawn { id, call },
@@ -358,7 +368,8 @@ impl Thread {
         let (now, _) = storage::head(checkpointer, &self.id).await?.ok_or_else(|| self.unknown(at))?;
         let newest = now.run == at.run && storage::records_of(checkpointer, &self.id, at.run).await? == at.seq.0 + 1;
         if newest {
-            return self.state_of(now, &records).await;
+            let inbox = storage::inbox(checkpointer, &self.id).await?;
+            return self.state_of(now, &records, inbox).await;
         }
         let run = RunHead::of(&records[0].1).ok_or_else(|| self.unknown(at))?;
         let last = &records[records.len() - 1].1;
@@ -390,7 +401,7 @@ impl Thread {
             tags: run.tags,
             ..now
         };
-        self.state_of(head, &records).await
+        self.state_of(head, &records, Vec::new()).await
     }
 
     /// The records of a run up to a checkpoint and with it.
@@ -464,7 +475,15 @@ impl History {
                 _ => u32::MAX,
             };
             if upto > 0 {
-                self.read_run(run, upto, &head, oldest, &mut found).await?;
+                let before = found.len();
+                if let Err(error) = self.read_run(run, upto, &head, oldest, &mut found).await {
+                    if storage::oldest(checkpointer, id).await?.run <= run {
+                        return Err(error);
+                    }
+                    // It was pruned while it was read.
+                    found.truncate(before);
+                    break;
+                }
             }
             match run.0.checked_sub(1) {
                 Some(earlier) => run = RunNo(earlier),

@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::Thread;
+use super::{Command, Thread};
 use crate::{
     CheckpointError, Definition, EntrypointCall, Outcome, RunError, Status,
     checkpoint::{BoxFuture, Change, Lease},
@@ -80,6 +80,8 @@ pub struct Invoke<D: Definition> {
 pub struct Resume<D: Definition> {
     thread: Thread,
     drive: Options,
+    /// What is answered before it goes on.
+    command: Option<Command>,
     definition: std::marker::PhantomData<fn() -> D>,
 }
 
@@ -282,12 +284,45 @@ impl<D: Definition> Resume<D> {
     pub(super) fn new(thread: Thread) -> Self {
         let mode = thread.runtime.inner.durability.into();
         let drive = Options { mode, wait: false, max_concurrency: None };
-        Self { thread, drive, definition: std::marker::PhantomData }
+        Self { thread, drive, command: None, definition: std::marker::PhantomData }
+    }
+
+    /// Answers open questions and goes on, in one call: the command's answers are taken all or not at all, and the run
+    /// goes on only if they are.
+    ///
+    /// ```
+    /// use durably::{Command, Outcome, Runtime, entrypoint, interrupt};
+    ///
+    /// #[entrypoint]
+    /// async fn publish(text: String) -> bool {
+    ///     interrupt("publish?", &text).await
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let thread = Runtime::builder().memory().thread("essay")?;
+    /// let _ = thread.invoke(publish("Dear all".to_owned())).await?;
+    /// let outcome = thread.resume(publish).with(Command::resume(true)).await?;
+    /// assert_eq!(outcome, Outcome::Completed(true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Answer`] if an answer is not taken; nothing was changed then. [`RunError::Busy`], while somebody else
+    /// runs the thread, before anything is answered: to answer a run that is driven, use [`Thread::answer`].
+    pub fn with(mut self, command: Command) -> Self {
+        self.command = Some(command);
+        self
     }
 
     pub(crate) async fn drive(self) -> Result<Outcome<Payload>, RunError> {
-        let Self { thread, drive: options, .. } = self;
+        let Self { thread, drive: options, command, .. } = self;
         let hold = hold(&thread, options.wait).await?;
+        if let Some(command) = command {
+            thread.take(&command).await?;
+        }
         let head = storage::head(thread.runtime.checkpointer(), &thread.id).await?.map(|(head, _)| head);
         let Some(known) = &head else { return Err(RunError::NothingToResume { thread: thread.id }) };
         let begin = match known.status {
@@ -354,10 +389,12 @@ pub(super) fn check_entrypoint<D: Definition>(thread: &Thread, head: &Head) -> R
 
 /// Refuses to go on with a run that was started with other input.
 fn check_input<D: Definition>(thread: &Thread, records: &[(Seq, Record)], given: &Arguments) -> Result<(), RunError> {
-    let (input, digest) = match records.first() {
-        Some((_, Record::Start(Start { input, digest, .. }))) => (input, digest),
-        Some((_, Record::Update(Update { input: Some((input, digest)), .. }))) => (input, digest),
-        _ => return Ok(()),
+    let Some((
+        _,
+        Record::Start(Start { input, digest, .. }) | Record::Update(Update { input: Some((input, digest)), .. }),
+    )) = records.first()
+    else {
+        return Ok(());
     };
     if *digest == given.digest() {
         return Ok(());
@@ -388,7 +425,7 @@ async fn last_output<D: Definition>(thread: &Thread, head: &Head) -> Result<Outc
 
 /// The changes that give an unfinished run up; applied with the start of the next one.
 pub(super) async fn discard(thread: &Thread, head: &Head) -> Result<Vec<Change>, RunError> {
-    let mut changes = vec![storage::remove_answers()];
+    let mut changes = storage::remove_answers().to_vec();
     let records = match storage::load_run(thread.runtime.checkpointer(), &thread.id, head.run).await {
         Ok(records) => records,
         // What is damaged can be given up too; its rows stay for whoever wants to look.

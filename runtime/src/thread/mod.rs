@@ -1,6 +1,7 @@
 //! One thread and its verbs: invoke, resume, answer, and what it is doing.
 
 mod answer;
+mod command;
 mod copy;
 mod fork;
 mod ground;
@@ -14,14 +15,15 @@ mod update;
 
 use std::fmt;
 
-pub use answer::{AnswerError, Which};
+pub use answer::Answering;
+pub use command::{Command, Which};
 pub use fork::Fork;
 pub use history::{Checkpoint, CheckpointKind, CheckpointWhat, History};
 pub use invoke::{Durability, IfUnfinished, Invoke, Resume, Started};
 pub use prune::{Keep, Pruned, RunSize, ThreadSize};
 pub use runs::{ForkedFrom, RunSummary, Runs};
 pub use saved::RecordedValue;
-pub use state::{CallState, CallStatus, ThreadState};
+pub use state::{AnswerState, CallState, CallStatus, ThreadState};
 pub use update::{Stage, Update};
 
 use crate::{Definition, EntrypointCall, EntrypointFn, Runtime, ThreadId};

@@ -194,7 +194,7 @@ impl Bench<'_> {
                         call.stage = State::Ready;
                     }
                 }
-                Then::Nothing | Then::Opened => {}
+                Then::Nothing | Then::Opened(_) => {}
             }
             self.journal.recorded(appended.then);
         }

@@ -65,6 +65,22 @@ fn origin(dice: &mut Dice) -> Origin {
 }
 
 /// A record of any kind.
+fn answered(dice: &mut Dice) -> Answered {
+    let kind = [AnswerKind::Given, AnswerKind::Deadline, AnswerKind::Cancelled][dice.below(3)];
+    Answered { kind, by: dice.one_in(2).then(|| text(dice)), at_ms: dice.next() }
+}
+
+fn asked(dice: &mut Dice) -> Asked {
+    let deadline = dice.one_in(2).then(|| Deadline { due_ms: dice.next(), default: payload(dice) });
+    Asked {
+        payload: payload(dice),
+        expects: text(dice),
+        schema: dice.one_in(2).then(|| payload(dice)),
+        deadline,
+        cancellable: dice.one_in(2),
+    }
+}
+
 fn record(dice: &mut Dice) -> Record {
     let at_ms = dice.next();
     match dice.below(9) {
@@ -97,6 +113,7 @@ fn record(dice: &mut Dice) -> Record {
             took_ms: u32::MAX,
             cached: dice.one_in(2),
             asked: dice.one_in(2),
+            answered: dice.one_in(2).then(|| answered(dice)),
         }),
         2 => Record::Attempt(Attempt {
             call: info(dice),
@@ -108,7 +125,7 @@ fn record(dice: &mut Dice) -> Record {
         }),
         3 => {
             let what = match dice.below(3) {
-                0 => Waited::Answer { payload: payload(dice), expects: text(dice) },
+                0 => Waited::Answer(Arc::new(asked(dice))),
                 1 => Waited::Until { due_ms: dice.next() },
                 _ => Waited::Refused { reason: text(dice) },
             };
