@@ -56,6 +56,7 @@ pub(crate) struct CacheArgs {
 pub(crate) struct EntrypointArgs {
     pub(crate) name: Option<LitStr>,
     pub(crate) version: Option<LitInt>,
+    pub(crate) timeout: Option<Duration>,
     pub(crate) allow: Option<BTreeSet<Category>>,
     pub(crate) retries: Vec<RetryArgs>,
     pub(crate) max_concurrency: Option<LitInt>,
@@ -172,7 +173,7 @@ impl CacheArgs {
 }
 
 impl EntrypointArgs {
-    const KNOWN: &[&str] = &["name", "version", "retry", "max_concurrency", "allow"];
+    const KNOWN: &[&str] = &["name", "version", "timeout", "retry", "max_concurrency", "allow"];
 
     pub(crate) fn parse(options: TokenStream, diag: &mut Diag) -> Self {
         let mut args = Self::default();
@@ -185,6 +186,8 @@ impl EntrypointArgs {
             set(&mut self.name, key, value(key, input, name)?)
         } else if key == "version" {
             set(&mut self.version, key, value(key, input, version)?)
+        } else if key == "timeout" {
+            set(&mut self.timeout, key, value(key, input, timeout)?)
         } else if key == "allow" {
             let allowed = allowed(key, input, diag)?;
             set(&mut self.allow, key, allowed)

@@ -224,6 +224,73 @@ fn a_drain_does_not_wait_for_the_next_attempt() {
     });
 }
 
+#[task]
+async fn undo() {
+    note("undone");
+}
+
+#[entrypoint(retry(max_attempts = 3, initial_interval = "10s", jitter = false))]
+async fn cleans_up() -> anyhow::Result<String> {
+    durably::defer(async || undo().await);
+    works_at("fragile", 9).await
+}
+
+/// What it left to be done is done once: not between attempts, and also if no attempt follows the pause.
+#[test]
+fn a_cancellation_ends_a_pause_between_attempts_and_the_run_cleans_up_once() {
+    on_every_checkpointer(async |world| {
+        for parked in [false, true] {
+            let (ledger, clock) = (Ledger::default(), HandClock::new());
+            let runtime = world.open(|builder| {
+                let builder = builder.resource(ledger.clone()).clock(clock.clone()).entrypoint(cleans_up);
+                builder.park_after(Duration::from_secs(if parked { 5 } else { 60 }))
+            });
+            let thread = runtime.thread(format!("parked: {parked}")).unwrap();
+            let run = thread.invoke(cleans_up()).start();
+            if parked {
+                assert!(matches!(run.await.unwrap(), Outcome::Sleeping { .. }));
+                assert_eq!(ledger.count("undone"), 0);
+                thread.cancel().await.unwrap();
+            } else {
+                clock.waited_for().await;
+                assert_eq!(ledger.count("undone"), 0);
+                thread.cancel().await.unwrap();
+                assert_eq!(run.await.unwrap(), Outcome::Cancelled);
+            }
+            assert_eq!(thread.state().await.unwrap().unwrap().status, Status::Cancelled);
+            assert_eq!((ledger.count("fragile"), ledger.count("undone")), (1, 1), "parked: {parked}");
+        }
+    });
+}
+
+/// A deadline holds over the pauses between attempts, and what was left to be done is done at the end.
+#[test]
+fn a_deadline_ends_a_pause_between_attempts() {
+    on_every_checkpointer(async |world| {
+        for parked in [false, true] {
+            let (ledger, clock) = (Ledger::default(), HandClock::new());
+            let runtime = world.open(|builder| {
+                let builder = builder.resource(ledger.clone()).clock(clock.clone()).entrypoint(cleans_up);
+                builder.park_after(Duration::from_secs(if parked { 5 } else { 60 }))
+            });
+            let thread = runtime.thread(format!("parked: {parked}")).unwrap();
+            let run = thread.invoke(cleans_up()).deadline(Duration::from_secs(3)).start();
+            let ended = if parked {
+                assert!(matches!(run.await.unwrap(), Outcome::Sleeping { .. }));
+                clock.advance(Duration::from_secs(4));
+                let [due] = <[_; 1]>::try_from(runtime.run_due().await.unwrap()).unwrap();
+                due.outcome().await.map(|outcome| outcome.word())
+            } else {
+                clock.waited_for().await;
+                clock.advance(Duration::from_secs(4));
+                run.await.map(|outcome| outcome.word())
+            };
+            assert!(matches!(ended, Err(RunError::TimedOut { .. })), "parked: {parked}: {ended:?}");
+            assert_eq!((ledger.count("fragile"), ledger.count("undone")), (1, 1), "parked: {parked}");
+        }
+    });
+}
+
 #[entrypoint(retry(max_attempts = 3, initial_interval = "1ms", jitter = false))]
 async fn asks_and_fails() -> anyhow::Result<String> {
     note("attempt");

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote_spanned};
 use syn::{Attribute, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{codec, is_lint, place, policy, signature, typed_body};
+use super::{codec, duration, is_lint, place, policy, signature, typed_body};
 use crate::{
     lifetimes,
     model::{Entrypoint, Form, Last},
@@ -35,8 +35,9 @@ pub(super) fn expand(entrypoint: &Entrypoint) -> TokenStream {
     let types = types(entrypoint);
     let place = place(ident.span());
     let version = entrypoint.version.as_ref().map(|version| ours!(.version(#version)));
-    let limit = entrypoint.max_concurrency.as_ref().map(|limit| ours!(.max_concurrency(#limit)));
+    let concurrency = entrypoint.max_concurrency.as_ref().map(|limit| ours!(.max_concurrency(#limit)));
     let retries = retries(entrypoint);
+    let timeout = entrypoint.timeout.map(duration).map(|limit| ours!(.timeout(#limit)));
     let codec = codec::of_entrypoint(&entrypoint.output);
     let recorded = recorded(entrypoint);
     let run = run(entrypoint);
@@ -61,7 +62,7 @@ pub(super) fn expand(entrypoint: &Entrypoint) -> TokenStream {
             type Input = #input;
             #types
             const SPEC: ::durably::__private::EntrypointSpec =
-                ::durably::__private::EntrypointSpec::new(#name, #place)#version #limit;
+                ::durably::__private::EntrypointSpec::new(#name, #place)#version #timeout #concurrency;
             fn codec() -> ::durably::__private::OutputCodec<Self::Output> {
                 #codec
             }

@@ -1,5 +1,7 @@
 //! An entrypoint.
 
+use std::time::Duration;
+
 use proc_macro2::{Group, Span};
 use quote::ToTokens;
 use syn::{Attribute, FnArg, Ident, LitInt, LitStr, PatType, Type, Visibility, ext::IdentExt};
@@ -32,6 +34,7 @@ pub(crate) struct Entrypoint {
     pub(crate) version: Option<LitInt>,
     pub(crate) retries: Vec<RetryArgs>,
     pub(crate) max_concurrency: Option<LitInt>,
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// The `#[previous]` parameter.
@@ -123,6 +126,7 @@ impl Entrypoint {
             version: args.version,
             retries,
             max_concurrency: args.max_concurrency,
+            timeout: args.timeout,
         })
     }
 }

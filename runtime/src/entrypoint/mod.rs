@@ -24,6 +24,8 @@ pub struct EntrypointSpec {
     pub(crate) name: &'static str,
     pub(crate) version: u32,
     pub(crate) max_concurrency: Option<u32>,
+    /// How long a run may take.
+    pub(crate) timeout: Option<std::time::Duration>,
     pub(crate) definition: crate::journal::Definition,
 }
 
@@ -31,13 +33,26 @@ impl EntrypointSpec {
     /// An entrypoint of this name, defined here; its version is 1.
     #[must_use]
     pub const fn new(name: &'static str, module: &'static str, file: &'static str, line: u32) -> Self {
-        Self { name, version: 1, max_concurrency: None, definition: crate::journal::Definition { module, file, line } }
+        Self {
+            name,
+            version: 1,
+            max_concurrency: None,
+            timeout: None,
+            definition: crate::journal::Definition { module, file, line },
+        }
     }
 
     /// Limits how many bodies of a run's tasks are live at a time. Default: no limit.
     #[must_use]
     pub const fn max_concurrency(mut self, limit: u32) -> Self {
         self.max_concurrency = Some(limit);
+        self
+    }
+
+    /// Limits each run. Default: no limit.
+    #[must_use]
+    pub const fn timeout(mut self, limit: std::time::Duration) -> Self {
+        self.timeout = Some(limit);
         self
     }
 

@@ -9,7 +9,8 @@ use std::{
 
 use super::{
     Outcome,
-    ends::{Conclusion, Rest, give_up, last_bodies, pause},
+    alarm::Alarm,
+    ends::{Conclusion, Last, Rest, conclude, cut, give_up, last_bodies, pause},
 };
 use crate::{
     RunError,
@@ -51,12 +52,17 @@ pub(super) async fn again(
     number: u32,
     after: Duration,
 ) -> Result<Conclusion, RunError> {
-    if let Some(rest) = last_bodies(run).await {
+    match last_bodies(run).await {
         // It comes to its end, and to this, again when it is resumed.
-        return pause(run, head, rest).await;
+        Last::Rests(rest) => return pause(run, head, rest).await,
+        Last::Done | Last::Cut => {}
     }
     if let Some(Stop::Error(error)) = run.stopped() {
         return give_up(run, head, error).await;
+    }
+    // A run that was stopped at the same moment is not run again.
+    if let Some(how) = cut(run) {
+        return conclude(run, head, how).await;
     }
     let error = match &how {
         Ended::Failed { failure: Recorded::Failure(failure), .. } => failure.to_string(),
@@ -84,14 +90,29 @@ pub(super) async fn back_off(run: &Arc<Run>, head: &mut Head, due_ms: u64) -> Re
     if left.is_zero() {
         return Ok(None);
     }
+    let mut alarm = Alarm::default();
+    let is_cut = poll_fn(|cx| {
+        alarm.poll(run, cx);
+        run.take_up_cancel();
+        Poll::Ready(run.is_cut())
+    });
+    if is_cut.await {
+        // There is nothing to wait for: the code comes to the place where it stops.
+        return Ok(None);
+    }
     if left >= environment.park_after {
         let outcome = Outcome::Sleeping { until: moment(due_ms) };
-        return pause(run, head, Rest { outcome, due_ms: Some(due_ms) }).await.map(Some);
+        return pause(run, head, Rest { outcome, due_ms: Some(due_ms), before_the_code: true }).await.map(Some);
     }
     let mut sleep = environment.clock.sleep_until(moment(due_ms));
     let drains = poll_fn(|cx| {
-        // Woken by a drain too.
+        // Woken by a drain and a cancellation too.
         run.driver.register(cx.waker());
+        alarm.poll(run, cx);
+        run.take_up_cancel();
+        if run.is_cut() {
+            return Poll::Ready(false);
+        }
         match sleep.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(false),
             Poll::Pending if environment.draining.load(Ordering::Acquire) => Poll::Ready(true),
@@ -100,7 +121,9 @@ pub(super) async fn back_off(run: &Arc<Run>, head: &mut Head, due_ms: u64) -> Re
     })
     .await;
     if drains {
-        return pause(run, head, Rest { outcome: Outcome::Drained, due_ms: None }).await.map(Some);
+        return pause(run, head, Rest { outcome: Outcome::Drained, due_ms: None, before_the_code: true })
+            .await
+            .map(Some);
     }
     Ok(None)
 }

@@ -188,6 +188,7 @@ impl RuntimeBuilder {
             watchdog: Watchdog::default(),
             draining: AtomicBool::new(false),
             answer_types: AnswerTypes::default(),
+            due: tokio::sync::Notify::new(),
         };
         let inner = Inner {
             environment: Arc::new(environment),
@@ -196,6 +197,7 @@ impl RuntimeBuilder {
             retention: self.retention,
             prunes: Prunes::default(),
             running: std::sync::Mutex::default(),
+            drives: super::drain::Drives::default(),
         };
         Runtime { inner: Arc::new(inner) }
     }

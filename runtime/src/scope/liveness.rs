@@ -129,9 +129,6 @@ impl Liveness {
 
     /// How many bodies that take a permit are alive, but for those within calls that nobody reads.
     pub(super) fn limited_and_live(&self, journal: &Journal) -> usize {
-        if self.unread.is_empty() {
-            return self.permits.live;
-        }
         let live = self.live.iter().map(|place| &self.activities[*place]);
         live.filter(|of| of.limited && self.is_polled(journal, of)).count()
     }
@@ -199,13 +196,10 @@ impl Liveness {
         let live = activity.is_live();
         if live != activity.counted {
             activity.counted = live;
-            let limited = usize::from(activity.limited);
             if live {
                 self.live.insert(slot.index());
-                self.permits.live += limited;
             } else {
                 self.live.remove(&slot.index());
-                self.permits.live -= limited;
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod calls;
+mod cleaning;
 mod driving;
 mod liveness;
 mod outbox;
@@ -21,6 +22,7 @@ use std::{
     task::{Context, Poll},
 };
 
+pub(crate) use cleaning::{Action, Cleaning};
 pub(crate) use pulse::Portrait;
 pub(crate) use questions::Earlier;
 pub(crate) use run::{Driving, Hold, Mode, Run, Step, Stop};

@@ -17,8 +17,6 @@ use crate::journal::{Journal, Order, Slot};
 pub(super) struct Permits {
     /// How many there are; `None`: as many as are wanted.
     pub(super) limit: Option<u32>,
-    /// How many live bodies hold one, those within calls that nobody reads included.
-    pub(super) live: usize,
     /// Calls whose turn has come, and that have not been polled since.
     granted: Vec<Slot>,
     /// Calls that wait for a turn, in the order in which they asked.
