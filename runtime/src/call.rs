@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    RunError, ValueError,
+    CachePolicy, RunError, ValueError,
     id::CallId,
     journal::{CallKind, Definition, NewCall, Slot},
     output::Recorded,
@@ -84,6 +84,11 @@ impl<'a, T> Claimed<'a, T> {
     /// The call's identity.
     pub(crate) fn id(&self) -> Option<CallId> {
         self.run.call_id(self.slot)
+    }
+
+    /// Has its value be shared.
+    pub(crate) fn share(&self, policy: CachePolicy) {
+        self.run.share(self.slot, policy);
     }
 
     /// Polls the work where the call is awaited.

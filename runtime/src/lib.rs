@@ -107,10 +107,12 @@ mod policy;
 pub mod checkpoint;
 
 // What a run is given, what it is told, how its rows are read.
+mod cache;
 mod environment;
 mod error;
 mod storage;
 mod stream;
+mod watchdog;
 
 // The ambient run.
 mod scope;
@@ -160,7 +162,7 @@ pub use id::{CallId, CallIdError, CheckpointId, CheckpointIdError, RunNo, Seq, T
 pub use interrupt::{Cancellable, Interrupt, interrupt};
 pub use journal::{AnswerKind, CallKind, CallSketch, Nondeterminism, RecordedStep};
 pub use output::{Failure, TaskError, TaskErrorKind};
-pub use policy::RetryPolicy;
+pub use policy::{CachePolicy, RetryPolicy};
 pub use recorded::{now, patched, random, sleep, uuid};
 pub use resource::resource;
 pub use run::{Outcome, Question};
@@ -171,7 +173,7 @@ pub use storage::Status;
 pub use stream::{
     Enclosing, EventNo, EventNoError, EventValue, StreamEvent, StreamMode, StreamModes, Streamed, StreamedTask,
 };
-pub use task::{TaskCall, attempt, idempotency_key};
+pub use task::{TaskCall, attempt, heartbeat, idempotency_key};
 pub use thread::{
     AnswerState, Answering, CallState, CallStatus, Cancel, CancelError, Cancellation, Checkpoint, CheckpointKind,
     CheckpointWhat, Command, Durability, Fork, ForkedFrom, History, IfUnfinished, Invoke, Keep, Pruned, RecordedValue,

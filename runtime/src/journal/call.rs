@@ -102,6 +102,7 @@ pub(crate) enum Stage {
 
 /// A claimed call.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of one another")]
 pub(crate) struct Call {
     pub(crate) id: CallId,
     pub(crate) kind: CallKind,
@@ -119,6 +120,10 @@ pub(crate) struct Call {
     pub(crate) next_ms: u64,
     /// What the loaded records of this call are, if there are any.
     pub(super) loaded: Option<u32>,
+    /// Whether a question was asked in its body or beneath it.
+    pub(crate) asked: bool,
+    /// Whether its value is one that an equal call left.
+    pub(crate) cached: bool,
     /// Whether its future is gone.
     pub(crate) dropped: bool,
     /// Whether its outcome is on its way through the checkpointer or the queue.

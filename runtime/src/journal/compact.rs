@@ -6,9 +6,10 @@
 //! ```text
 //! base 16  ordinal v  kind 1  scope 16  frame 1 [16]  name s  digest 32  length v  preview s  file s  line v
 //! within v [base 16  ordinal v  name s]..
-//! attempts v  at_ms v  took_ms v  0 fingerprint 8 value s | 1 failure s  (and 2: answered s)
+//! attempts v  at_ms v  took_ms v  form 1  fingerprint 8 value s | failure s  [answered s]
 //! v: LEB128;  s: v bytes, and they;  frame: 0 none, 1 the scope, 2 another one;  failure, answered: MessagePack by position;
-//! answered: only of a question's
+//! form: 0 a value, 1 a failure, and 2 if it is cached, 4 if something was asked in it, 8 if `answered` follows, as of a
+//! question
 //! ```
 
 use std::sync::Arc;
@@ -21,24 +22,29 @@ use crate::{
     value::Payload,
 };
 
-/// Beside a value or a failure: how the question was answered follows.
-const NOTED: u8 = 2;
+/// What the form of an outcome is made of: beside a failure, whether it is cached, whether something was asked in it, and
+/// whether how its question was answered follows.
+const FAILURE: u8 = 1;
+const CACHED: u8 = 2;
+const ASKED: u8 = 4;
+const NOTED: u8 = 8;
 
 pub(super) fn write(outcome: &Outcome, bytes: &mut Vec<u8>) {
-    let Outcome { call, recorded, attempts, at_ms, took_ms, answered } = outcome;
+    let Outcome { call, recorded, attempts, at_ms, took_ms, cached, asked, answered } = outcome;
     write_call(call, bytes);
     for number in [u64::from(*attempts), *at_ms, u64::from(*took_ms)] {
         write_number(number, bytes);
     }
-    let noted = if answered.is_some() { NOTED } else { 0 };
+    let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+    let form = flag(*cached, CACHED) | flag(*asked, ASKED) | flag(answered.is_some(), NOTED);
     match &**recorded {
         Recorded::Value(Payload { fingerprint, bytes: value }) => {
-            bytes.push(noted);
+            bytes.push(form);
             bytes.extend_from_slice(&fingerprint.to_le_bytes());
             write_bytes(value, bytes);
         }
         Recorded::Failure(failure) => {
-            bytes.push(1 | noted);
+            bytes.push(form | FAILURE);
             let failure = rmp_serde::to_vec(failure).expect("a failure has nothing that cannot be written");
             write_bytes(&failure, bytes);
         }
@@ -95,18 +101,19 @@ pub(super) fn read(bytes: &[u8], names: &mut Names) -> Result<Outcome, RecordErr
     let mut rest = Rest(bytes);
     let call = rest.call(names)?;
     let (attempts, at_ms, took_ms) = (rest.small()?, rest.number()?, rest.small()?);
-    let what = rest.byte()?;
-    let recorded = match what & !NOTED {
+    let form = rest.byte()?;
+    let (cached, asked) = (form & CACHED != 0, form & ASKED != 0);
+    let recorded = match form & !(CACHED | ASKED | NOTED) {
         0 => {
             let fingerprint = u64::from_le_bytes(*rest.array()?);
             Recorded::Value(Payload { fingerprint, bytes: rest.bytes()?.to_vec() })
         }
-        1 => Recorded::Failure(rest.packed("failure")?),
-        _ => return Err(RecordError(format!("neither a value nor a failure, but {what}"))),
+        FAILURE => Recorded::Failure(rest.packed("failure")?),
+        _ => return Err(RecordError(format!("neither a value nor a failure, but {form}"))),
     };
-    let answered = if what & NOTED == 0 { None } else { Some(rest.packed("note of an answer")?) };
+    let answered = if form & NOTED == 0 { None } else { Some(rest.packed("note of an answer")?) };
     match rest.0.len() {
-        0 => Ok(Outcome { call, recorded: Arc::new(recorded), attempts, at_ms, took_ms, answered }),
+        0 => Ok(Outcome { call, recorded: Arc::new(recorded), attempts, at_ms, took_ms, cached, asked, answered }),
         left => Err(RecordError(format!("{left} bytes after the record's end"))),
     }
 }

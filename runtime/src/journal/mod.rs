@@ -32,11 +32,11 @@ use std::{
 pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stage};
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
-pub use record::{AnswerKind, CallKind};
 pub(crate) use record::{
-    Answered, Around, Asked, Attempt, CallInfo, Cancel, Deadline, Emitted, End, Ended, Origin, Outcome, Record, Resume,
-    Start, Unread, Update, Wait, Waited, Why,
+    Again, Answered, Around, Asked, Attempt, CallInfo, Cancel, Deadline, Emitted, End, Ended, Origin, Outcome, Record,
+    Resume, Start, Unread, Update, Wait, Waited, Why,
 };
+pub use record::{AnswerKind, CallKind};
 use table::Table;
 pub(crate) use text::Names;
 
@@ -143,6 +143,8 @@ struct Loaded {
     attempts: u32,
     next_ms: u64,
     wait: Option<Waited>,
+    /// Whether its outcome says that a question was asked in it.
+    asked: bool,
     claimed: bool,
     /// The claim's place, while its future lives.
     holder: Option<Slot>,

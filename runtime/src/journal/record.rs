@@ -31,6 +31,8 @@ pub(crate) enum Record {
     Unread(Unread),
     /// An entrypoint's code told its readers something.
     Emitted(Emitted),
+    /// The entrypoint failed and is run again.
+    Again(Again),
     /// The run ended.
     End(End),
     /// The run was told to stop: its code is dropped where this is released.
@@ -50,6 +52,8 @@ pub(crate) struct Start {
     /// Where the saved value stands that this run sees as `previous`.
     pub(crate) previous: Option<(RunNo, Seq)>,
     pub(crate) at_ms: u64,
+    /// How many of its tasks may be live at a time, if whoever started it said so.
+    pub(crate) max_concurrency: Option<u32>,
     /// How long the run may take, from here or from its last resume after an end.
     pub(crate) limit_ms: Option<u64>,
     /// The thread's tags by then.
@@ -190,6 +194,10 @@ pub(crate) struct Outcome {
     pub(crate) at_ms: u64,
     /// How long the last attempt took.
     pub(crate) took_ms: u32,
+    /// Whether no attempt was made for it: its value is one that an equal call left.
+    pub(crate) cached: bool,
+    /// Whether a question was asked in its body or beneath it: others are not to be given its value.
+    pub(crate) asked: bool,
     /// How it was answered, if it is a question.
     pub(crate) answered: Option<Answered>,
 }
@@ -306,6 +314,19 @@ pub(crate) struct Emitted {
     pub(crate) at_ms: u64,
 }
 
+/// The run's own entrypoint failed and is run again from its start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Again {
+    /// Which attempt failed, from 1 after the run's start or its last resume.
+    pub(crate) number: u32,
+    pub(crate) error: String,
+    /// The failures that it did not get past; the next attempt opens them again.
+    pub(crate) reopened: Vec<CallId>,
+    pub(crate) at_ms: u64,
+    /// When the next attempt is due.
+    pub(crate) next_ms: u64,
+}
+
 /// A run's end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
@@ -401,6 +422,7 @@ impl Record {
             | Self::Wait(Wait { at_ms, .. })
             | Self::Resume(Resume { at_ms, .. })
             | Self::Emitted(Emitted { at_ms, .. })
+            | Self::Again(Again { at_ms, .. })
             | Self::End(End { at_ms, .. })
             | Self::Cancel(Cancel { at_ms, .. })
             | Self::Update(Update { at_ms, .. }) => Some(*at_ms),
@@ -444,6 +466,7 @@ impl Record {
             Self::Emitted(record) => bytes(8, record),
             Self::Cancel(record) => bytes(9, record),
             Self::Update(record) => bytes(20, record),
+            Self::Again(record) => bytes(21, record),
         }
     }
 
@@ -466,6 +489,7 @@ impl Record {
             8 => Self::Emitted(parse(rest)?),
             9 => Self::Cancel(parse(rest)?),
             20 => Self::Update(parse(rest)?),
+            21 => Self::Again(parse(rest)?),
             other => return Err(RecordError(format!("a record of unknown kind {other}"))),
         })
     }

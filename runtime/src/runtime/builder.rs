@@ -17,6 +17,7 @@ use crate::{
     checkpoint::{Checkpointer, MemoryCheckpointer},
     environment::{AnswerTypes, Environment, Replacement, SystemClock, replacement},
     stream::Watchers,
+    watchdog::Watchdog,
 };
 
 /// Builds a [`Runtime`]: `Runtime::builder()`, then what it needs, then one of [`open`](Self::open),
@@ -193,6 +194,8 @@ impl RuntimeBuilder {
             resources: self.resources,
             replacements: self.replacements,
             park_after: self.park_after,
+            flights: Arc::default(),
+            watchdog: Watchdog::default(),
             draining: AtomicBool::new(false),
             watchers: Watchers::default(),
             stream_buffer: self.stream_buffer,

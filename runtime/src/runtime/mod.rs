@@ -2,6 +2,7 @@
 
 mod background;
 mod builder;
+mod cache;
 mod drain;
 mod listed;
 mod recover;

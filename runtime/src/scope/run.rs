@@ -296,6 +296,7 @@ impl Run {
             let mut state = self.lock();
             let state = &mut *state;
             state.stop.get_or_insert(Stop::Gone);
+            state.liveness.leading.drain(..).for_each(|(_, lead)| lead.give_up());
             let how = state.parted.take().unwrap_or_else(|| "cut off".to_owned());
             let (spawned, later) = (std::mem::take(&mut state.spawned), std::mem::take(&mut state.later));
             (spawned, later, std::mem::take(&mut state.clean_ups), state.hold.take(), how)

@@ -137,13 +137,27 @@ impl Run {
     fn poll_answer(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<Answer> {
         let mut state = self.lock();
         let Some(id) = state.journal.call(slot).map(|call| call.id) else { return Poll::Pending };
-        match state.answers.remove(&id) {
-            Some(answer) => Poll::Ready(answer),
-            None => {
-                state.liveness.of(slot).body = Some(cx.waker().clone());
-                Poll::Pending
-            }
+        if state.answers.contains_key(&id)
+            && Self::may_return(&mut state, slot)
+            && let Some(answer) = state.answers.remove(&id)
+        {
+            return Poll::Ready(answer);
         }
+        state.liveness.of(slot).body = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Waits, after a wait for the outside is over, until the body that it stands in may go on.
+    pub(crate) fn poll_return(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.journal.call(slot).is_none() {
+            return Poll::Pending;
+        }
+        if Self::may_return(&mut state, slot) {
+            return Poll::Ready(());
+        }
+        state.liveness.of(slot).body = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// The call's question as its row in the inbox has it, once that is written; `None`: the call is gone.
@@ -361,5 +375,6 @@ impl State {
 
     fn begin_wait(&mut self, slot: Slot, waits: Waits) {
         self.liveness.begin_wait(&self.journal, slot, waits);
+        self.give_up_leads();
     }
 }

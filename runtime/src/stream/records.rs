@@ -80,6 +80,7 @@ pub(crate) fn events_of(
         | Record::Attempt(_)
         | Record::Wait(_)
         | Record::Resume(_)
+        | Record::Again(_)
         | Record::Unread(_)
         | Record::Cancel(_)
         | Record::Update(_)
@@ -97,6 +98,7 @@ fn checkpoint(record: &Record) -> (&'static str, Option<CallId>) {
         Record::Attempt(record) => ("attempt", Some(record.call.id)),
         Record::Wait(record) => ("wait", Some(record.call.id)),
         Record::Resume(_) => ("resume", None),
+        Record::Again(_) => ("again", None),
         Record::Unread(record) => ("unread", Some(record.call.id)),
         Record::Emitted(_) => ("emitted", None),
         Record::End(_) => ("end", None),

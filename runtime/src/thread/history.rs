@@ -164,6 +164,15 @@ pub enum CheckpointWhat {
         /// Where and with what message.
         message: String,
     },
+    /// The run's own entrypoint failed, and is run again.
+    Again {
+        /// Which attempt failed, from 1.
+        number: u32,
+        /// Its error.
+        error: String,
+        /// The failures that it did not get past: the next attempt opens them again.
+        reopened: Vec<CallId>,
+    },
     /// The run was told to stop: its code is dropped here, and it cleans up.
     Stopped {
         /// Why, in the words of whoever cancelled it.
@@ -205,7 +214,7 @@ pub enum CheckpointKind {
     Started,
     /// A call's value or failure, other than an answer.
     Outcome,
-    /// A failed attempt with another one to follow.
+    /// A failed attempt, of a call or of the run's own entrypoint, with another one to follow.
     Attempt,
     /// A question, also one that was withdrawn.
     Question,
@@ -284,6 +293,7 @@ impl CheckpointWhat {
                 Ended::Discarded => Self::Discarded,
                 Ended::Continued => Self::Continued,
             },
+            Record::Again(again) => Self::Again { number: again.number, error: again.error, reopened: again.reopened },
             Record::Cancel(cancel) => match cancel.why {
                 Why::Asked { reason } => Self::Stopped { reason, limit: None },
                 Why::TimedOut { limit_ms } => {
@@ -300,7 +310,7 @@ impl CheckpointWhat {
         match self {
             Self::Started { .. } => CheckpointKind::Started,
             Self::Value { .. } | Self::Failure { .. } => CheckpointKind::Outcome,
-            Self::Attempt { .. } => CheckpointKind::Attempt,
+            Self::Attempt { .. } | Self::Again { .. } => CheckpointKind::Attempt,
             Self::Question { .. } | Self::Withdrawn { .. } => CheckpointKind::Question,
             Self::Answer { .. } | Self::Refused { .. } => CheckpointKind::Answer,
             Self::Sleep { .. } => CheckpointKind::Sleep,
@@ -336,6 +346,7 @@ impl CheckpointWhat {
             Self::Started { .. }
             | Self::Resumed { .. }
             | Self::Emitted { .. }
+            | Self::Again { .. }
             | Self::Completed { .. }
             | Self::Failed { .. }
             | Self::Panicked { .. }

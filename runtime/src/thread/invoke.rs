@@ -93,6 +93,7 @@ pub struct Resume<D: Definition> {
 struct Options {
     mode: Mode,
     wait: bool,
+    max_concurrency: Option<u32>,
     /// The reader of this drive.
     line: Option<Arc<Line>>,
 }
@@ -119,6 +120,35 @@ macro_rules! driven {
         /// Waits while somebody else runs the thread, instead of failing with [`RunError::Busy`].
         pub fn wait(mut self) -> Self {
             self.drive.wait = true;
+            self
+        }
+
+        /// At most so many bodies of the run's tasks are live at a time; 0 counts as 1. Default: as the entrypoint says
+        /// (`max_concurrency = 8`), else as many as it calls.
+        ///
+        /// Calls that a task's body makes are covered by that body, and do not count. A body that waits for the outside
+        /// does not count while it does. What is said when a run is started is kept with it.
+        ///
+        /// ```
+        /// use durably::{Runtime, entrypoint, task};
+        /// use futures::future::join_all;
+        ///
+        /// #[task]
+        /// async fn fetch(n: u32) -> u32 { n }
+        ///
+        /// #[entrypoint]
+        /// async fn fetch_all(n: u32) -> Vec<u32> { join_all((0..n).map(fetch)).await }
+        ///
+        /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        /// let runtime = Runtime::builder().memory();
+        /// let outcome = runtime.thread("t")?.invoke(fetch_all(100)).max_concurrency(8).await?;
+        /// assert_eq!(outcome.completed().map(|all| all.len()), Some(100));
+        /// # Ok::<(), durably::RunError>(())
+        /// # })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn max_concurrency(mut self, limit: u32) -> Self {
+            self.drive.max_concurrency = Some(limit.max(1));
             self
         }
 
@@ -211,7 +241,7 @@ impl<D: Definition> Invoke<D> {
         Self {
             thread,
             input: call.into_input(),
-            drive: Options { mode, wait: false, line: None },
+            drive: Options { mode, wait: false, max_concurrency: None, line: None },
             if_unfinished: IfUnfinished::Refuse,
             once: false,
             deadline: None,
@@ -361,12 +391,8 @@ impl<D: Definition> Invoke<D> {
 impl<D: Definition> Resume<D> {
     pub(super) fn new(thread: Thread) -> Self {
         let mode = thread.runtime.inner.durability.into();
-        Self {
-            thread,
-            drive: Options { mode, wait: false, line: None },
-            command: None,
-            definition: std::marker::PhantomData,
-        }
+        let drive = Options { mode, wait: false, max_concurrency: None, line: None };
+        Self { thread, drive, command: None, definition: std::marker::PhantomData }
     }
 
     /// Answers open questions and goes on, in one call: the command's answers are taken all or not at all, and the run
@@ -448,7 +474,7 @@ fn held(thread: &Thread, lease: Lease) -> Arc<Hold> {
 async fn drive_held<D: Definition>(
     thread: Thread,
     hold: Arc<Hold>,
-    Options { mode, line, .. }: Options,
+    Options { mode, max_concurrency, line, .. }: Options,
     head: Option<Head>,
     begin: Begin,
 ) -> Result<Outcome<Payload>, RunError> {
@@ -456,7 +482,7 @@ async fn drive_held<D: Definition>(
     let inner = thread.runtime.inner.clone();
     let announce = Box::new(move |run: &Arc<_>| inner.announce(run));
     let environment = thread.runtime.inner.environment.clone();
-    let outcome = drive::<D>(Plan { environment, hold, mode, head, begin, announce, line }).await;
+    let outcome = drive::<D>(Plan { environment, hold, mode, head, begin, max_concurrency, announce, line }).await;
     driving.came(&outcome);
     drop(driving);
     thread.runtime.keep_to_retention(&thread);

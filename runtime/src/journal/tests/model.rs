@@ -108,7 +108,7 @@ impl Model {
                         ahead => model.order.insert(outcomes[outcomes.len() - ahead], entry),
                     }
                 }
-                Record::Resume(Resume { reopened, .. }) => model.void(reopened),
+                Record::Resume(Resume { reopened, .. }) | Record::Again(Again { reopened, .. }) => model.void(reopened),
                 Record::Start(_) | Record::Emitted(_) | Record::End(_) | Record::Update(_) | Record::Cancel(_) => {}
             }
         }
