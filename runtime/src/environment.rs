@@ -228,6 +228,9 @@ where
     }
 }
 
+/// Holds back a body that is about to end, for tests of orders.
+pub(crate) type Gate = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// What all runs of a runtime share.
 pub(crate) struct Environment {
     pub(crate) checkpointer: Arc<dyn Checkpointer>,
@@ -237,6 +240,8 @@ pub(crate) struct Environment {
     pub(crate) replacements: HashMap<String, Replacement>,
     /// Sleeps at least this long park the run instead of holding it in memory.
     pub(crate) park_after: Duration,
+    /// Where bodies wait before they end; none but in tests.
+    pub(crate) gate: Option<Gate>,
     /// Whether no more bodies are started.
     pub(crate) draining: AtomicBool,
 }

@@ -7,6 +7,7 @@ mod cancellation;
 mod combinators;
 mod crowds;
 mod detached;
+mod explorer;
 mod failure;
 mod faults;
 mod foreign_wakes;

@@ -15,6 +15,7 @@ mod hasher;
 mod load;
 mod order;
 mod record;
+mod show;
 mod table;
 #[cfg(test)]
 mod tests;

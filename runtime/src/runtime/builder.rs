@@ -15,7 +15,7 @@ use crate::checkpoint::{CheckpointError, SledCheckpointer};
 use crate::{
     Clock, Definition, Durability, EntrypointFn, Observer, ReplacedCall,
     checkpoint::{Checkpointer, MemoryCheckpointer},
-    environment::{Environment, Replacement, SystemClock, replacement},
+    environment::{Environment, Gate, Replacement, SystemClock, replacement},
 };
 
 /// Builds a [`Runtime`]: `Runtime::builder()`, then what it needs, then one of [`open`](Self::open),
@@ -29,6 +29,7 @@ pub struct RuntimeBuilder {
     clock: Arc<dyn Clock>,
     durability: Durability,
     park_after: Duration,
+    gate: Option<Gate>,
 }
 
 impl RuntimeBuilder {
@@ -41,6 +42,7 @@ impl RuntimeBuilder {
             clock: Arc::new(SystemClock),
             durability: Durability::Sync,
             park_after: Duration::from_secs(60),
+            gate: None,
         }
     }
 
@@ -137,6 +139,20 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Has each body wait here before it ends.
+    #[cfg(feature = "testing")]
+    pub(crate) fn gate(mut self, gate: Gate) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
+    /// As [`entrypoint`](Self::entrypoint), by its type.
+    #[cfg(feature = "testing")]
+    pub(crate) fn definition<D: Definition>(mut self) -> Self {
+        self.entrypoints.entry(D::SPEC.name).or_insert_with(|| Arc::new(Registration::<D>::new()));
+        self
+    }
+
     /// Opens the embedded store in a folder, which is made if it is not there. One process at a time.
     ///
     /// Opening reads the log that was written since the store was last opened, about half a second for a gigabyte: in
@@ -172,6 +188,7 @@ impl RuntimeBuilder {
             resources: self.resources,
             replacements: self.replacements,
             park_after: self.park_after,
+            gate: self.gate,
             draining: AtomicBool::new(false),
         };
         let inner = Inner {

@@ -180,6 +180,12 @@ impl<D: Definition> Invoke<D> {
         self
     }
 
+    /// As awaiting it, with the value as it is recorded.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn recorded(self) -> Result<Outcome<Payload>, RunError> {
+        self.drive().await
+    }
+
     async fn drive(self) -> Result<Outcome<Payload>, RunError> {
         let Self { thread, input, drive: options, if_unfinished, once } = self;
         let input = input.ok_or_else(|| RunError::Stalled { entrypoint: D::SPEC.name.to_owned() })?;

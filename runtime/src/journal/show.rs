@@ -1,0 +1,178 @@
+//! Records for people: a line of text each, and a JSON object each. Readable without the Rust types that were recorded.
+
+use super::{
+    CallInfo, CallSketch, Record,
+    record::{Ended, Waited},
+};
+use crate::{output::Recorded, value::Payload};
+
+/// How much of a value a line shows.
+const SHOWN: usize = 120;
+
+impl Record {
+    /// The record as a line of text.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::Start(start) => {
+                format!("the run begins: entrypoint {:?} with {}", start.entrypoint, start.input.preview(SHOWN))
+            }
+            Self::Outcome(outcome) => {
+                let call = told(&outcome.call);
+                match &*outcome.recorded {
+                    Recorded::Value(value) => format!("{call} gave {}", value.preview(SHOWN)),
+                    Recorded::Failure(failure) => format!("{call} failed: {failure}"),
+                }
+            }
+            Self::Attempt(attempt) => {
+                format!("{} failed in attempt {}: {}", told(&attempt.call), attempt.number, attempt.error)
+            }
+            Self::Wait(wait) => {
+                let call = told(&wait.call);
+                match &wait.what {
+                    Waited::Answer { payload, .. } => format!("{call} asks {}", payload.preview(SHOWN)),
+                    Waited::Until { due_ms } => format!("{call} waits until {due_ms} ms"),
+                    Waited::Refused { reason } => format!("{call} got an answer that was refused: {reason}"),
+                    Waited::Withdrawn => format!("{call} was withdrawn"),
+                }
+            }
+            Self::Resume(resume) => format!("the run goes on; calls opened again: {}", resume.reopened.len()),
+            Self::Unread(unread) => format!("{} was woken, and nobody looked", told(&unread.call)),
+            Self::End(end) => match &end.how {
+                Ended::Completed { output, .. } => format!("the run ends with {}", output.preview(SHOWN)),
+                Ended::Failed { failure: Recorded::Failure(failure), .. } => format!("the run fails: {failure}"),
+                Ended::Failed { failure: Recorded::Value(_), .. } => "the run fails".to_owned(),
+                Ended::Panicked { message, .. } => format!("the run panics: {message}"),
+                Ended::Discarded => "the run was given up".to_owned(),
+                Ended::Continued => "the run goes on as a new one".to_owned(),
+            },
+        }
+    }
+
+    /// The record's fields as the inside of a JSON object.
+    pub(crate) fn json_fields(&self) -> String {
+        let mut json = Fields::default();
+        match self {
+            Self::Start(start) => {
+                json.text("kind", "start")
+                    .text("entrypoint", &start.entrypoint)
+                    .number("version", start.version.into());
+                json.value("input", &start.input).number("at_ms", start.at_ms);
+            }
+            Self::Outcome(outcome) => {
+                json.text("kind", "outcome").call(&outcome.call).number("attempts", outcome.attempts.into());
+                json.recorded(&outcome.recorded).number("at_ms", outcome.at_ms);
+                json.number("took_ms", outcome.took_ms.into());
+            }
+            Self::Attempt(attempt) => {
+                json.text("kind", "attempt").call(&attempt.call).number("attempt", attempt.number.into());
+                json.text("error", &attempt.error).number("at_ms", attempt.at_ms).number("next_ms", attempt.next_ms);
+            }
+            Self::Wait(wait) => {
+                json.text("kind", "wait").call(&wait.call);
+                match &wait.what {
+                    Waited::Answer { payload, expects } => {
+                        json.text("for", "answer").value("payload", payload).text("expects", expects);
+                    }
+                    Waited::Until { due_ms } => {
+                        json.text("for", "moment").number("due_ms", *due_ms);
+                    }
+                    Waited::Refused { reason } => {
+                        json.text("for", "another answer").text("refused", reason);
+                    }
+                    Waited::Withdrawn => {
+                        json.text("for", "nothing");
+                    }
+                }
+                json.number("at_ms", wait.at_ms);
+            }
+            Self::Resume(resume) => {
+                json.text("kind", "resume");
+                let reopened: Vec<String> = resume.reopened.iter().map(|id| format!("\"{id}\"")).collect();
+                json.raw("reopened", &format!("[{}]", reopened.join(","))).number("at_ms", resume.at_ms);
+            }
+            Self::Unread(unread) => {
+                json.text("kind", "unread").call(&unread.call).number("ahead", unread.ahead.into());
+            }
+            Self::End(end) => {
+                json.text("kind", "end");
+                match &end.how {
+                    Ended::Completed { output, save } => {
+                        json.text("how", "completed").value("output", output);
+                        if let Some(save) = save {
+                            json.value("save", save);
+                        }
+                    }
+                    Ended::Failed { failure, .. } => {
+                        json.text("how", "failed").recorded(failure);
+                    }
+                    Ended::Panicked { message, .. } => {
+                        json.text("how", "panicked").text("message", message);
+                    }
+                    Ended::Discarded => {
+                        json.text("how", "discarded");
+                    }
+                    Ended::Continued => {
+                        json.text("how", "continued");
+                    }
+                }
+                json.number("at_ms", end.at_ms);
+            }
+        }
+        json.0
+    }
+}
+
+/// A call as a divergence shows it, without its place.
+fn told(call: &CallInfo) -> String {
+    let CallSketch { kind, name, arguments, ordinal, .. } = CallSketch::from(call);
+    let which = if ordinal > 0 { format!(" number {}", u64::from(ordinal) + 1) } else { String::new() };
+    format!("{} {name:?}({arguments}){which}", kind.word())
+}
+
+/// A text as JSON.
+pub(crate) fn json_text(text: &str) -> String {
+    Payload::encode(text).map_or_else(|_| "null".to_owned(), |text| text.to_json())
+}
+
+/// The fields of a JSON object, one after another.
+#[derive(Default)]
+struct Fields(String);
+
+impl Fields {
+    fn raw(&mut self, name: &str, json: &str) -> &mut Self {
+        let comma = if self.0.is_empty() { "" } else { "," };
+        self.0.push_str(&format!("{comma}\"{name}\":{json}"));
+        self
+    }
+
+    fn text(&mut self, name: &str, text: &str) -> &mut Self {
+        self.raw(name, &json_text(text))
+    }
+
+    fn number(&mut self, name: &str, number: u64) -> &mut Self {
+        self.raw(name, &number.to_string())
+    }
+
+    fn value(&mut self, name: &str, value: &Payload) -> &mut Self {
+        self.raw(name, &value.to_json())
+    }
+
+    fn recorded(&mut self, recorded: &Recorded) -> &mut Self {
+        match recorded {
+            Recorded::Value(value) => self.value("value", value),
+            Recorded::Failure(failure) => {
+                let messages: Vec<String> = failure.messages().iter().map(|message| json_text(message)).collect();
+                self.raw("failure", &format!("[{}]", messages.join(",")));
+                match &failure.typed {
+                    Some(typed) => self.value("error", typed),
+                    None => self,
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, call: &CallInfo) -> &mut Self {
+        self.text("call", &call.id.to_string()).text("what", call.kind.word()).text("name", &call.name);
+        self.text("arguments", &call.preview).text("file", &call.file).number("line", call.line.into())
+    }
+}
