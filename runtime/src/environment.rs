@@ -242,6 +242,8 @@ pub(crate) struct Environment {
     pub(crate) park_after: Duration,
     /// Where bodies wait before they end; none but in tests.
     pub(crate) gate: Option<Gate>,
+    /// Whether nothing is done that is not recorded: for tests of journals against code.
+    pub(crate) replays_only: bool,
     /// Whether no more bodies are started.
     pub(crate) draining: AtomicBool,
 }

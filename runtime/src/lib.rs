@@ -142,7 +142,8 @@ pub use runtime::{Recovered, Runtime, RuntimeBuilder, ThreadList, ThreadSummary}
 pub use storage::Status;
 pub use task::{TaskCall, attempt, idempotency_key};
 pub use thread::{
-    AnswerError, CallState, CallStatus, Durability, IfUnfinished, Invoke, Resume, Started, Thread, ThreadState, Which,
+    AnswerError, CallState, CallStatus, Durability, IfUnfinished, ImportError, Invoke, Resume, Started, Thread,
+    ThreadFile, ThreadState, Which,
 };
 pub use value::ValueError;
 

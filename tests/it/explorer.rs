@@ -12,7 +12,7 @@ use std::{
 use durably::{
     checkpoint::{BoxFuture, Checkpointer, SledCheckpointer},
     entrypoint, interrupt, resource, task,
-    testing::{Explore, ExploreError, Explored, Finding, Ledger, conformance::Backend, explore},
+    testing::{ExploreError, Explored, Finding, Ledger, conformance::Backend, explore},
 };
 use futures::future::{join_all, try_join_all};
 use tests::size;
@@ -197,9 +197,9 @@ macro_rules! reference_flows {
 #[test]
 fn the_reference_flows_keep_their_promise_in_memory() {
     let began = std::time::Instant::now();
-    let all = reference_flows!(explore => explore.pairs(size(1_500)).orders(size(60)));
+    let all = reference_flows!(explore => explore.pairs(size(1_300)).orders(size(60)));
     println!("in {:?}", began.elapsed());
-    assert!(all.crashes >= 15_000, "{all}");
+    assert!(all.crashes >= 18_000, "{all}");
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn a_payment_before_its_record_and_without_a_key_is_found() {
     let (error, message) = found(explore(pays_blindly).run());
     assert_eq!(error.case, "sync before:3", "{message}");
     let begin =
-        "effect \"blind payment\" (exactly once) happened 2 times, and without crashes 1 times; its task was cut off";
+        "effect \"blind payment\" (exactly once) happened twice, and without crashes once; its task was cut off";
     assert!(message.starts_with(begin), "{message}");
     assert!(message.contains("the process dies before commit 3"), "{message}");
     assert!(message.contains("1: task \"look\"(what=\"price\") gave \"PRICE\""), "{message}");

@@ -31,6 +31,7 @@ pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
 pub use record::CallKind;
 pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Unread, Wait, Waited};
+pub(crate) use show::json_text;
 use table::Table;
 
 use crate::{

@@ -30,6 +30,7 @@ pub struct RuntimeBuilder {
     durability: Durability,
     park_after: Duration,
     gate: Option<Gate>,
+    replays_only: bool,
 }
 
 impl RuntimeBuilder {
@@ -43,6 +44,7 @@ impl RuntimeBuilder {
             durability: Durability::Sync,
             park_after: Duration::from_secs(60),
             gate: None,
+            replays_only: false,
         }
     }
 
@@ -146,6 +148,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Starts no body: a run goes as far as its journal goes.
+    #[cfg(feature = "testing")]
+    pub(crate) fn replays_only(mut self) -> Self {
+        self.replays_only = true;
+        self
+    }
+
     /// As [`entrypoint`](Self::entrypoint), by its type.
     #[cfg(feature = "testing")]
     pub(crate) fn definition<D: Definition>(mut self) -> Self {
@@ -189,6 +198,7 @@ impl RuntimeBuilder {
             replacements: self.replacements,
             park_after: self.park_after,
             gate: self.gate,
+            replays_only: self.replays_only,
             draining: AtomicBool::new(false),
         };
         let inner = Inner {

@@ -1,6 +1,7 @@
 //! A process's durable runtime: its store, its resources, its entrypoints, and the runs that are driven in it.
 
 mod builder;
+mod import;
 mod recover;
 
 use std::{

@@ -149,18 +149,22 @@ impl Runtime {
                 if !wanted(&summary) || self.checkpointer().is_leased(&summary.thread) {
                     continue;
                 }
-                let Some(entrypoint) = self.inner.entrypoints.get(summary.entrypoint.as_str()) else {
-                    let mut known: Vec<String> = self.inner.entrypoints.keys().map(|name| (*name).to_owned()).collect();
-                    known.sort();
-                    return Err(RunError::UnknownEntrypoint { name: summary.entrypoint, known });
-                };
-                found.push((summary.thread, Arc::clone(entrypoint)));
+                found.push((summary.thread, self.registered(&summary.entrypoint)?));
             }
             match page.next {
                 Some(next) => after = Some(next),
                 None => return Ok(()),
             }
         }
+    }
+
+    /// The entrypoint of this name.
+    pub(crate) fn registered(&self, name: &str) -> Result<Arc<dyn Registered>, RunError> {
+        self.inner.entrypoints.get(name).cloned().ok_or_else(|| {
+            let mut known: Vec<String> = self.inner.entrypoints.keys().map(|name| (*name).to_owned()).collect();
+            known.sort();
+            RunError::UnknownEntrypoint { name: name.to_owned(), known }
+        })
     }
 
     fn drive_on(&self, found: Vec<(ThreadId, Arc<dyn Registered>)>) -> Vec<Recovered> {

@@ -83,10 +83,14 @@ impl Run {
         let activity = state.liveness.polled(slot, waker);
         let work = match call.stage {
             Stage::Ready if !activity.begun => {
-                if call.kind != CallKind::Interrupt
-                    && self.environment.draining.load(Ordering::Acquire)
-                    && !state.journal.is_in_a_body(call.scope)
-                {
+                let held_back = match call.kind {
+                    CallKind::Interrupt => false,
+                    // What is in it is held back.
+                    CallKind::Entrypoint if self.environment.replays_only => false,
+                    _ if self.environment.replays_only => true,
+                    _ => self.environment.draining.load(Ordering::Acquire) && !state.journal.is_in_a_body(call.scope),
+                };
+                if held_back {
                     state.held_back = true;
                     false
                 } else if is_foreign(&state.signals, call) {

@@ -45,7 +45,8 @@ pub enum Fault {
     Fail(CheckpointError),
     /// It is refused with this error, and every later commit with [`CheckpointError::Poisoned`], as after a failed disk.
     Poison(CheckpointError),
-    /// It is done at once and answered this much later. Needs a tokio runtime.
+    /// It is done at once and answered this much later; a lease is taken only then, so that it is not lost with whoever
+    /// asked. Needs a tokio runtime.
     Delay(Duration),
     /// The process is as good as dead before the operation: it is not done, and from here on nothing is done or answered.
     StopBefore,
@@ -242,7 +243,7 @@ impl FaultyCheckpointer {
     fn ask<'a, T: Send + 'a>(
         &'a self,
         operation: Operation,
-        ask: impl FnOnce() -> BoxFuture<'a, Result<T, CheckpointError>>,
+        ask: impl FnOnce() -> BoxFuture<'a, Result<T, CheckpointError>> + Send + 'a,
     ) -> BoxFuture<'a, Result<T, CheckpointError>> {
         if self.is_stopped() {
             return Box::pin(pending());
@@ -255,6 +256,12 @@ impl FaultyCheckpointer {
                 Box::pin(ready(Err(error)))
             }
             Some(Fault::Delay(delay)) => {
+                if operation == Operation::Acquire {
+                    return Box::pin(async move {
+                        tokio::time::sleep(delay).await;
+                        self.unless_stopped(ask()).await
+                    });
+                }
                 let answer = self.unless_stopped(ask());
                 Box::pin(async move {
                     let answer = answer.await;
@@ -295,7 +302,10 @@ impl Checkpointer for FaultyCheckpointer {
     }
 
     fn acquire(&self, thread: &ThreadId) -> BoxFuture<'_, Result<Lease, CheckpointError>> {
-        self.ask(Operation::Acquire, || self.inner.acquire(thread))
+        self.ask(Operation::Acquire, {
+            let thread = thread.clone();
+            move || self.inner.acquire(&thread)
+        })
     }
 
     fn release(&self, lease: &Lease) {
@@ -368,19 +378,28 @@ impl Checkpointer for FaultyCheckpointer {
     }
 
     fn get(&self, thread: &ThreadId, key: Key) -> BoxFuture<'_, Result<Option<Vec<u8>>, CheckpointError>> {
-        self.ask(Operation::Get, || self.inner.get(thread, key))
+        self.ask(Operation::Get, {
+            let thread = thread.clone();
+            move || self.inner.get(&thread, key)
+        })
     }
 
     fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
-        self.ask(Operation::Scan, || self.inner.scan(thread, first, last))
+        self.ask(Operation::Scan, {
+            let thread = thread.clone();
+            move || self.inner.scan(&thread, first, last)
+        })
     }
 
     fn threads(&self, query: ThreadQuery) -> BoxFuture<'_, Result<ThreadPage, CheckpointError>> {
-        self.ask(Operation::Threads, || self.inner.threads(query))
+        self.ask(Operation::Threads, move || self.inner.threads(query))
     }
 
     fn delete_thread(&self, thread: &ThreadId) -> BoxFuture<'_, Result<bool, CheckpointError>> {
-        self.ask(Operation::DeleteThread, || self.inner.delete_thread(thread))
+        self.ask(Operation::DeleteThread, {
+            let thread = thread.clone();
+            move || self.inner.delete_thread(&thread)
+        })
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), CheckpointError>> {

@@ -1,12 +1,15 @@
 //! One thread and its verbs: invoke, resume, answer, and what it is doing.
 
 mod answer;
+mod export;
+mod file;
 mod invoke;
 mod state;
 
 use std::fmt;
 
 pub use answer::{AnswerError, Which};
+pub use file::{ImportError, ThreadFile};
 pub use invoke::{Durability, IfUnfinished, Invoke, Resume, Started};
 pub use state::{CallState, CallStatus, ThreadState};
 

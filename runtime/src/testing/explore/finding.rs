@@ -144,7 +144,8 @@ impl fmt::Display for Finding {
                 "two runs without any crash come to different outcomes, {first} and {second}: make the flow's world the same for each run, or leave the outcome to a check of your own with `.outcome_may_differ()`"
             ),
             Self::Effect { effect, kind, expected, found } => {
-                write!(f, "effect {effect:?} ({kind}) happened {found} times, and without crashes {expected} times; ")?;
+                let (found_so, expected_so) = (times(*found), times(*expected));
+                write!(f, "effect {effect:?} ({kind}) happened {found_so}, and without crashes {expected_so}; ")?;
                 f.write_str(match (kind, found > expected) {
                     (EffectKind::AtLeastOnce, false) | (EffectKind::ExactlyOnce, false) => {
                         "it was lost: is it in a task, and is that task awaited?"
@@ -187,6 +188,16 @@ impl fmt::Display for Finding {
             Self::NotFenced => f.write_str("a runner that had lost its lease came to the run's end all the same"),
             Self::NoSuchCase(why) => write!(f, "no such case: {why}"),
         }
+    }
+}
+
+/// How often, in words.
+fn times(count: u32) -> String {
+    match count {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        many => format!("{many} times"),
     }
 }
 

@@ -3,13 +3,21 @@
 //! The explorer takes "nothing goes on any more" from tokio's paused clock, which moves only then. What a store's own
 //! threads are at is not seen by it; a job on the blocking pool is.
 
-use std::{future::poll_fn, sync::Arc, sync::mpsc, task::Poll};
+use std::{
+    future::poll_fn,
+    sync::{Arc, mpsc},
+    task::Poll,
+    time::Duration,
+};
 
 use crate::{
     ThreadId,
     checkpoint::{BoxFuture, CheckpointError, Checkpointer, Commit, Key, Lease, Rows, ThreadPage, ThreadQuery, Ticket},
     testing::Delegate,
 };
+
+/// How long an answer is waited for in real time, until the process counts as one that hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Keeps the clock from moving while an answer is on its way.
 #[derive(Debug)]
@@ -22,7 +30,7 @@ impl Busy {
     fn new() -> Self {
         let (sender, receiver) = mpsc::channel();
         drop(tokio::task::spawn_blocking(move || {
-            let _: Result<(), _> = receiver.recv();
+            let _: Result<(), _> = receiver.recv_timeout(PATIENCE);
         }));
         Self(sender)
     }
@@ -49,6 +57,10 @@ impl Delegate for Unhurried {
 
     fn acquire(&self, thread: &ThreadId) -> BoxFuture<'_, Result<Lease, CheckpointError>> {
         unhurried(self.0.acquire(thread))
+    }
+
+    fn released(&self, thread: &ThreadId) -> BoxFuture<'_, ()> {
+        unhurried(self.0.released(thread))
     }
 
     fn commit(&self, commit: Commit) -> Ticket {

@@ -96,7 +96,7 @@ type Check<'a, D> = Box<dyn Fn(&Result<<D as Definition>::Value, String>, &Ledge
 ///
 /// let found = explore(order).run().unwrap_err();
 /// assert_eq!(found.case, "sync before:2");
-/// assert!(found.to_string().contains(r#"effect "charge" (exactly once) happened 2 times"#));
+/// assert!(found.to_string().contains(r#"effect "charge" (exactly once) happened twice, and without crashes once"#));
 /// let again = explore(order).case("sync before:2").run().unwrap_err();
 /// # assert_eq!(again.to_string().lines().next(), found.to_string().lines().next());
 /// ```

@@ -28,7 +28,7 @@ struct Oracle {
 
 impl<D: Definition> Explore<'_, D> {
     pub(super) fn search(&self) -> Result<Explored, Box<ExploreError>> {
-        let mut explored = Explored { all_orders: true, ..Explored::default() };
+        let mut explored = Explored::default();
         let (oracle, first) = self.oracle(&mut explored)?;
         if let Some(only) = &self.only {
             let case = only
@@ -50,9 +50,7 @@ impl<D: Definition> Explore<'_, D> {
         }
         for case in drawn(singles, self.cases) {
             let lived = self.tried(&oracle, &case, &mut explored)?;
-            if case.durability == Durability::Sync
-                && let [_, second, ..] = lived.lives.as_slice()
-            {
+            if let [_, second, ..] = lived.lives.as_slice() {
                 seconds.push((case, second.commits, second.polls));
             }
         }
@@ -112,7 +110,7 @@ impl<D: Definition> Explore<'_, D> {
                 next = Some((0..life.made.len() + 4).map(|_| number(&mut chance)).collect());
             }
         }
-        explored.all_orders &= all;
+        explored.all_orders = all;
         let step = tried.len().div_ceil(ORDERS_WITH_CRASHES).max(1);
         let mut cases = Vec::new();
         // The first one is the order in which the bodies come by themselves, more or less.
