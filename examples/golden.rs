@@ -52,3 +52,13 @@ fn review_writes_each_draft_once() {
 fn crash_resume_goes_on_where_it_was() {
     check("crash_resume", 2);
 }
+
+#[test]
+fn chat_keeps_each_saved_value_once() {
+    check("chat", 1);
+}
+
+#[test]
+fn time_travel_shows_both_outcomes() {
+    check("time_travel", 1);
+}

@@ -18,6 +18,7 @@ impl ::durably::__private::Definition for __durably_digest {
     type Input = (Vec<String>,);
     type Output = anyhow::Result<Draft>;
     type Value = <anyhow::Result<Draft> as ::durably::__private::ResultType>::Value;
+    type Save = <anyhow::Result<Draft> as ::durably::__private::ResultType>::Value;
     const SPEC: ::durably::__private::EntrypointSpec = ::durably::__private::EntrypointSpec::new(
         "digest",
         ::durably::__private::module_path!(),

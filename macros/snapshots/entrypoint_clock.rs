@@ -18,6 +18,7 @@ impl ::durably::__private::Definition for __durably_flow {
     type Input = ();
     type Output = u64;
     type Value = u64;
+    type Save = u64;
     const SPEC: ::durably::__private::EntrypointSpec = ::durably::__private::EntrypointSpec::new(
         "flow",
         ::durably::__private::module_path!(),

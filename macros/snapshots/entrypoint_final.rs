@@ -18,6 +18,7 @@ impl ::durably::__private::Definition for __durably_flow {
     type Input = (u8,);
     type Output = ::durably::__private::Result<Draft, FlowError>;
     type Value = Draft;
+    type Save = Saved;
     const SPEC: ::durably::__private::EntrypointSpec = ::durably::__private::EntrypointSpec::new(
             "the-flow",
             ::durably::__private::module_path!(),

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
-    CallKind, CheckpointError, Failure, Nondeterminism, RunNo, Seq, Status, ThreadId, ThreadIdError, ValueError,
-    journal::CallSketch, panics::panic_message,
+    CallId, CallKind, CheckpointError, CheckpointId, Failure, Nondeterminism, RunNo, Seq, Status, ThreadId,
+    ThreadIdError, ValueError, journal::CallSketch, panics::panic_message,
 };
 
 /// Why a run did not come to an outcome, or a verb was refused.
@@ -135,6 +135,37 @@ pub enum RunError {
     },
     /// A thread's name is none.
     ThreadId(ThreadIdError),
+    /// The thread has no such checkpoint.
+    UnknownCheckpoint {
+        /// The thread.
+        thread: ThreadId,
+        /// What was asked for.
+        checkpoint: CheckpointId,
+    },
+    /// What stood there was pruned.
+    Pruned {
+        /// The thread.
+        thread: ThreadId,
+        /// The checkpoint that is gone.
+        checkpoint: CheckpointId,
+    },
+    /// A fork was to have another outcome of a call that has none by that checkpoint.
+    NoOutcome {
+        /// The call.
+        call: CallId,
+        /// Where the fork was to be made.
+        checkpoint: CheckpointId,
+    },
+    /// A thread of this name is there already.
+    ThreadExists {
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// A tag is too long, or there are too many.
+    Tag {
+        /// What is wrong.
+        detail: String,
+    },
 }
 
 impl RunError {
@@ -162,6 +193,11 @@ impl RunError {
             Self::InputMismatch { .. } => "input mismatch",
             Self::UnknownEntrypoint { .. } => "unknown entrypoint",
             Self::ThreadId(_) => "thread id",
+            Self::UnknownCheckpoint { .. } => "unknown checkpoint",
+            Self::Pruned { .. } => "pruned",
+            Self::NoOutcome { .. } => "no outcome",
+            Self::ThreadExists { .. } => "thread exists",
+            Self::Tag { .. } => "tag",
         }
     }
 
@@ -185,6 +221,7 @@ impl RunError {
             | Self::TwoDefinitions { .. }
             | Self::Collision { .. }
             | Self::Corrupt { .. }
+            | Self::Pruned { .. }
             | Self::Checkpoint(CheckpointError::TooLarge { .. }) => Some(Status::Stuck),
             Self::Aborted { .. }
             | Self::Checkpoint(_)
@@ -195,7 +232,11 @@ impl RunError {
             | Self::WrongEntrypoint { .. }
             | Self::InputMismatch { .. }
             | Self::UnknownEntrypoint { .. }
-            | Self::ThreadId(_) => None,
+            | Self::ThreadId(_)
+            | Self::UnknownCheckpoint { .. }
+            | Self::NoOutcome { .. }
+            | Self::ThreadExists { .. }
+            | Self::Tag { .. } => None,
         }
     }
 }
@@ -264,6 +305,24 @@ impl fmt::Display for RunError {
                 if known.is_empty() { "none".to_owned() } else { known.join(", ") }
             ),
             Self::ThreadId(error) => fmt::Display::fmt(error, f),
+            Self::UnknownCheckpoint { thread, checkpoint } => {
+                write!(f, "thread {thread} has no checkpoint {checkpoint}; `history()` lists those that it has")
+            }
+            Self::Pruned { thread, checkpoint } => write!(
+                f,
+                "checkpoint {checkpoint} of thread {thread} was pruned; fork from a newer run, or keep more of them"
+            ),
+            Self::NoOutcome { call, checkpoint } => write!(
+                f,
+                "call {call} has no recorded outcome by checkpoint {checkpoint}, so none can be replaced: fork at a later one"
+            ),
+            Self::ThreadExists { thread } => {
+                write!(
+                    f,
+                    "thread {thread} is there already, and a copy needs a fresh one: use another name, or delete it first"
+                )
+            }
+            Self::Tag { detail } => f.write_str(detail),
         }
     }
 }

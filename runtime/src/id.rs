@@ -185,6 +185,74 @@ impl fmt::Display for Seq {
     }
 }
 
+/// An addressable point of a thread: the state after one record of one run.
+///
+/// Shown as `run.seq`, which is fit for a URL, and read back from that.
+///
+/// ```
+/// use durably::CheckpointId;
+///
+/// let checkpoint: CheckpointId = "3.17".parse()?;
+/// assert_eq!((checkpoint.run().get(), checkpoint.seq().get()), (3, 17));
+/// assert_eq!(checkpoint.to_string(), "3.17");
+/// assert!("3".parse::<CheckpointId>().is_err());
+/// # Ok::<(), durably::CheckpointIdError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CheckpointId {
+    pub(crate) run: RunNo,
+    pub(crate) seq: Seq,
+}
+
+impl CheckpointId {
+    /// The run.
+    #[must_use]
+    pub fn run(self) -> RunNo {
+        self.run
+    }
+
+    /// The record in the run.
+    #[must_use]
+    pub fn seq(self) -> Seq {
+        self.seq
+    }
+}
+
+impl fmt::Display for CheckpointId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.run, self.seq)
+    }
+}
+
+impl std::str::FromStr for CheckpointId {
+    type Err = CheckpointIdError;
+
+    fn from_str(text: &str) -> Result<Self, CheckpointIdError> {
+        // Only what `Display` writes: a plus sign or a leading zero would be a second name for one checkpoint.
+        let number = |digits: &str| match digits.as_bytes() {
+            [b'0'] => Ok(0),
+            [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => {
+                digits.parse().map_err(|_| CheckpointIdError)
+            }
+            _ => Err(CheckpointIdError),
+        };
+        let (run, seq) = text.split_once('.').ok_or(CheckpointIdError)?;
+        Ok(Self { run: RunNo(number(run)?), seq: Seq(number(seq)?) })
+    }
+}
+
+/// A text is not a [`CheckpointId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointIdError;
+
+impl fmt::Display for CheckpointIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a checkpoint: it is the number of a run, a dot and the number of a record, such as 3.17")
+    }
+}
+
+impl std::error::Error for CheckpointIdError {}
+
 /// Where calls stand: an entrypoint, a task's body, or a branch. 128 bits, derived from the path that leads there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -130,7 +130,7 @@ pub use durably_macros::task;
 pub use entrypoint::{Definition, EntrypointCall, EntrypointFn, Final, continue_as_new};
 pub use environment::{CallView, Clock, Event, Observer, Recall, ReplacedCall, RunView, SystemClock};
 pub use error::RunError;
-pub use id::{CallId, CallIdError, RunNo, Seq, ThreadId, ThreadIdError};
+pub use id::{CallId, CallIdError, CheckpointId, CheckpointIdError, RunNo, Seq, ThreadId, ThreadIdError};
 pub use interrupt::{Interrupt, interrupt};
 pub use journal::{CallKind, CallSketch, Nondeterminism, RecordedStep};
 pub use output::{Failure, TaskError, TaskErrorKind};
@@ -138,12 +138,13 @@ pub use policy::RetryPolicy;
 pub use recorded::{now, patched, random, sleep, uuid};
 pub use resource::resource;
 pub use run::{Outcome, Question};
-pub use runtime::{Recovered, Runtime, RuntimeBuilder, ThreadList, ThreadSummary};
+pub use runtime::{Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, ThreadSummary, Threads};
 pub use storage::Status;
 pub use task::{TaskCall, attempt, idempotency_key};
 pub use thread::{
-    AnswerError, CallState, CallStatus, Durability, IfUnfinished, ImportError, Invoke, Resume, Started, Thread,
-    ThreadFile, ThreadState, Which,
+    AnswerError, CallState, CallStatus, Checkpoint, CheckpointKind, CheckpointWhat, Durability, Fork, ForkedFrom,
+    History, IfUnfinished, ImportError, Invoke, Keep, Pruned, RecordedValue, Resume, RunSize, RunSummary, Runs, Stage,
+    Started, Thread, ThreadFile, ThreadSize, ThreadState, Update, Which,
 };
 pub use value::ValueError;
 

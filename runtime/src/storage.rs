@@ -1,14 +1,17 @@
 //! A thread's rows as what they mean: its head, the records of its runs, the answers that have arrived.
 
-use std::{fmt, sync::Arc};
+mod runs;
 
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+pub(crate) use runs::{kept, load_records, load_stored, oldest, oldest_changes, records_of, run_rows, saved};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     CheckpointError, RunError, ThreadId,
     checkpoint::{Change, Checkpointer, Key, Listing, rows},
     id::{CallId, RunNo, Seq},
-    journal::Record,
+    journal::{Names, Record},
     value::Payload,
 };
 
@@ -119,6 +122,30 @@ pub(crate) struct Head {
     pub(crate) reason: Option<String>,
     /// When the nearest sleep ends.
     pub(crate) due_ms: Option<u64>,
+    /// What a user marked the thread with.
+    pub(crate) tags: BTreeMap<String, String>,
+}
+
+/// The most tags of a thread, and the most bytes of each one's key and value: a head is one row.
+const TAGS: usize = 8;
+const TAG: usize = 120;
+
+/// The tags with others added, which count more.
+pub(crate) fn tagged(
+    mut tags: BTreeMap<String, String>,
+    more: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, RunError> {
+    tags.extend(more);
+    if let Some((key, _)) = tags.iter().find(|(key, value)| key.len() + value.len() > TAG) {
+        let detail = format!(
+            "tag {key:?} and its value have more than {TAG} bytes; tag with an id, and keep the rest elsewhere"
+        );
+        return Err(RunError::Tag { detail });
+    }
+    if tags.len() > TAGS {
+        return Err(RunError::Tag { detail: format!("a thread has at most {TAGS} tags, these are {}", tags.len()) });
+    }
+    Ok(tags)
 }
 
 impl Head {
@@ -140,10 +167,14 @@ impl Head {
 pub(crate) fn head_changes(thread: &ThreadId, head: &Head, changes: &mut Vec<Change>) -> Result<(), CheckpointError> {
     let bytes = rmp_serde::to_vec(head).expect("a head has nothing that cannot be written");
     rows::seal(thread, Key::Head, &bytes, rows::PAYLOAD_LIMIT, changes)?;
-    let due_ms = head.due_ms.filter(|_| head.status == Status::Sleeping);
-    let at_ms = due_ms.unwrap_or(head.updated_ms);
-    changes.push(Change::List(Listing { class: head.status.class(), at_ms }));
+    changes.push(Change::List(listing(head)));
     Ok(())
+}
+
+/// Where a thread with this head stands in the list of threads.
+pub(crate) fn listing(head: &Head) -> Listing {
+    let due_ms = head.due_ms.filter(|_| head.status == Status::Sleeping);
+    Listing { class: head.status.class(), at_ms: due_ms.unwrap_or(head.updated_ms) }
 }
 
 /// Reads a head row.
@@ -195,13 +226,14 @@ pub(crate) async fn load_run(
     let stored = checkpointer.scan(thread, first, last).await?;
     let items = rows::unseal(thread, stored).map_err(|error| corrupt_record(thread, run, error))?;
     let mut records = Vec::with_capacity(items.len());
+    let mut names = Names::default();
     for (key, bytes) in items {
         let Key::Record { seq, .. } = key else { continue };
         let damage = |detail: String| RunError::Corrupt { thread: thread.clone(), run, seq: Seq(seq), detail };
         if seq as usize != records.len() {
             return Err(damage(format!("record {} is missing before it", records.len())));
         }
-        let record = Record::from_bytes(&bytes).map_err(|error| damage(error.0))?;
+        let record = Record::from_bytes(&bytes, &mut names).map_err(|error| damage(error.0))?;
         records.push((Seq(seq), record));
     }
     Ok(records)
@@ -219,7 +251,7 @@ pub(crate) async fn load_record(
     let stored = checkpointer.scan(thread, first, last).await?;
     let items = rows::unseal(thread, stored).map_err(|error| corrupt_record(thread, run, error))?;
     let Some((_, bytes)) = items.into_iter().next() else { return Ok(None) };
-    Record::from_bytes(&bytes).map(Some).map_err(|error| RunError::Corrupt {
+    Record::from_bytes(&bytes, &mut Names::default()).map(Some).map_err(|error| RunError::Corrupt {
         thread: thread.clone(),
         run,
         seq,

@@ -169,7 +169,7 @@ fn every_verb_on_a_closed_store_says_so() {
         closed(thread.resume(flow).await.unwrap_err());
         closed(thread.state().await.unwrap_err());
         closed(runtime.recover().await.unwrap_err());
-        closed(runtime.threads(None, 10, None).await.unwrap_err());
+        closed(runtime.threads().limit(10).await.unwrap_err());
         match thread.answer("answer", "yes").await {
             Err(AnswerError::Run(error)) => closed(error),
             other => panic!("{other:?}"),

@@ -65,7 +65,7 @@ async fn work(runtime: &Runtime) -> Result<(), RunError> {
         }
     }
     assert!(done.is_some());
-    let listed = runtime.threads(None, 10, None).await?;
+    let listed = runtime.threads().await?;
     assert_eq!(listed.threads.len(), 1);
     Ok(())
 }

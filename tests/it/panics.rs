@@ -198,7 +198,7 @@ fn a_panic_at_any_task_fails_the_run_once_and_a_resume_runs_that_call_again() {
         runtime.close().await.unwrap();
         drop((runtime, other));
         let runtime = world.open(|builder| builder.resource(trap.clone()).resource(ledger.clone()));
-        let threads = runtime.threads(Some(Status::Completed), 1000, None).await.unwrap();
+        let threads = runtime.threads().status(Status::Completed).limit(1000).await.unwrap();
         assert_eq!(threads.threads.len(), ALL.len() * PLACES as usize + 1);
     });
 }

@@ -186,7 +186,7 @@ fn runs_on_hostile_names_are_answered_and_resumed_each_for_itself() {
             outputs.insert(name, outcome);
         }
         assert_eq!(outputs.len(), names.len());
-        let listed = runtime.threads(None, 1000, None).await.unwrap();
+        let listed = runtime.threads().limit(1000).await.unwrap();
         let listed: BTreeSet<&str> = listed.threads.iter().map(|summary| summary.thread.as_str()).collect();
         assert_eq!(listed, names.iter().map(String::as_str).collect());
     });

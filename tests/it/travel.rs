@@ -164,7 +164,7 @@ fn a_thread_that_exists_is_not_overwritten() {
         assert_eq!(thread.export().await.unwrap(), before);
         let other = runtime.import_as("other", &file).await.unwrap();
         assert_eq!(other.state().await.unwrap().unwrap().status, Status::Interrupted);
-        let listed = runtime.threads(Some(Status::Interrupted), 10, None).await.unwrap();
+        let listed = runtime.threads().status(Status::Interrupted).await.unwrap();
         assert_eq!(listed.threads.len(), 2, "it is listed");
         let unnamed = runtime.import_as("", &file).await.unwrap_err();
         assert!(matches!(unnamed, ImportError::Run(RunError::ThreadId(_))), "{unnamed}");

@@ -339,7 +339,7 @@ fn threads_are_listed_by_status_with_their_reasons() {
         let crashed = runtime.thread("crashed").unwrap();
         cut(crashed.invoke(job("crashed".to_owned())), place.hung.notified()).await;
         for status in Status::ALL {
-            let listed = runtime.threads(Some(status), 10, None).await.unwrap().threads;
+            let listed = runtime.threads().status(status).limit(10).await.unwrap().threads;
             let names: Vec<&str> = listed.iter().map(|thread| thread.thread.as_str()).collect();
             let expected = match status {
                 Status::Running => vec!["crashed"],
@@ -359,7 +359,7 @@ fn threads_are_listed_by_status_with_their_reasons() {
         }
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let page = runtime.threads(None, 2, after).await.unwrap();
+            let page = runtime.threads().limit(2).after(after).await.unwrap();
             assert!(page.threads.len() <= 2);
             all.extend(page.threads.into_iter().map(|thread| thread.thread));
             match page.next {

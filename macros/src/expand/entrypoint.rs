@@ -7,7 +7,7 @@ use syn::{Attribute, Type, ext::IdentExt, spanned::Spanned};
 use super::{codec, is_lint, place, signature, typed_body};
 use crate::{
     lifetimes,
-    model::{Entrypoint, Form},
+    model::{Entrypoint, Form, Last},
 };
 
 /// A type that stands for the entrypoint, and a function that makes a call of it from its arguments.
@@ -75,15 +75,15 @@ pub(super) fn expand(entrypoint: &Entrypoint) -> TokenStream {
     }
 }
 
-/// `type Output` and `type Value`: without the `Final`, if there is one.
+/// `type Output`, `type Value` and `type Save`: without the `Final`, if there is one.
 fn types(entrypoint: &Entrypoint) -> TokenStream {
     let output = &entrypoint.output;
     let written = &output.ty;
-    let (ty, value) = match (&entrypoint.last, &output.form) {
-        (None, Form::Plain) => (ours!(#written), ours!(#written)),
-        (None, Form::Result { .. }) => (ours!(#written), output.value()),
+    let (ty, value, save) = match (&entrypoint.last, &output.form) {
+        (None, Form::Plain) => (ours!(#written), ours!(#written), ours!(#written)),
+        (None, Form::Result { .. }) => (ours!(#written), output.value(), output.value()),
         (Some(last), form) => {
-            let value = &last.value;
+            let Last { value, save } = last;
             let ty = match form {
                 Form::Plain => ours!(#value),
                 Form::Result { .. } => {
@@ -91,12 +91,13 @@ fn types(entrypoint: &Entrypoint) -> TokenStream {
                     ours!(::durably::__private::Result<#value, #error>)
                 }
             };
-            (ty, ours!(#value))
+            (ty, ours!(#value), ours!(#save))
         }
     };
     ours! {
         type Output = #ty;
         type Value = #value;
+        type Save = #save;
     }
 }
 

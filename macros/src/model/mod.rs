@@ -5,7 +5,7 @@ mod output;
 mod param;
 mod task;
 
-pub(crate) use entrypoint::Entrypoint;
+pub(crate) use entrypoint::{Entrypoint, Last};
 pub(crate) use output::{Form, Output};
 pub(crate) use param::Param;
 pub(crate) use task::{Attempts, Identity, Task};

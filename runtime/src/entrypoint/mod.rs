@@ -48,6 +48,8 @@ pub trait Definition: Send + Sync + 'static {
     type Output: Send + 'static;
     /// What a completed run gives: for a `Result`, what stood in its `Ok`.
     type Value: Serialize + DeserializeOwned + Send + 'static;
+    /// What it saves for the thread's next run: its value, unless it returns a [`Final`](crate::Final).
+    type Save;
     /// Its name, version and place.
     const SPEC: EntrypointSpec;
     /// How its output is recorded.

@@ -133,11 +133,11 @@ impl Call {
             kind: self.kind,
             scope: self.scope.id,
             frame,
-            name: self.name.clone(),
+            name: self.name.clone().into(),
             digest: self.digest,
             length: u32::try_from(self.arguments.len()).unwrap_or(u32::MAX),
             preview: self.arguments.preview(PREVIEW),
-            file: Cow::Borrowed(self.location.file()),
+            file: self.location.file().into(),
             line: self.location.line(),
         }
     }
@@ -148,16 +148,20 @@ impl Call {
     }
 }
 
-/// The part of a call's identity that equal calls share.
-pub(super) fn base(scope: ScopeId, kind: CallKind, name: &str, digest: &[u8; 32]) -> u128 {
+/// The part of a call's identity that calls of one name in one scope share.
+pub(super) fn family(scope: ScopeId, kind: CallKind, name: &str) -> u128 {
     truncated(
         Sha256::new_with_prefix(b"durably.call.1\0")
             .chain_update(scope.0.to_be_bytes())
             .chain_update(kind.word())
             .chain_update([0])
-            .chain_update(digest)
             .chain_update(name),
     )
+}
+
+/// The part of a call's identity that equal calls share: one block of SHA-256, since it is made for each call.
+pub(super) fn base(family: u128, digest: &[u8; 32]) -> u128 {
+    truncated(Sha256::new_with_prefix(family.to_be_bytes()).chain_update(digest))
 }
 
 /// The scope of the calls made in a call's body.

@@ -1,6 +1,6 @@
 //! Claims: a call made by the code gets its identity, and what the journal has of it.
 
-use super::{Call, CallSketch, ClaimError, Journal, NewCall, Order, Scope, Slot, Stage, call};
+use super::{Call, CallSketch, ClaimError, Family, Journal, NewCall, Order, Scope, Slot, Stage, call};
 use crate::{id::CallId, output::Recorded};
 
 impl Journal {
@@ -9,9 +9,9 @@ impl Journal {
         if !self.is_current(scope) {
             return Err(ClaimError::Stale);
         }
-        self.check_definition(&new)?;
+        let family = self.family(scope, &new)?;
         let digest = new.arguments.digest();
-        let base = call::base(scope.id, new.kind, &new.name, &digest);
+        let base = call::base(family, &digest);
         for passed in std::mem::take(&mut self.scopes.entry(scope.id).or_default().unpassed) {
             // And with it whatever failed within.
             self.restart_scope(call::body_scope_id(passed));
@@ -107,6 +107,22 @@ impl Journal {
             }
         }
         false
+    }
+
+    /// What calls of one name in a scope have in common. The last one is kept: loops call the same again.
+    fn family(&mut self, scope: &Scope, new: &NewCall) -> Result<u128, ClaimError> {
+        let known = self.scopes.entry(scope.id).or_default().family.as_ref();
+        if let Some(family) = known
+            && (family.kind, family.definition) == (new.kind, new.definition)
+            && family.name == new.name
+        {
+            return Ok(family.id);
+        }
+        self.check_definition(new)?;
+        let id = call::family(scope.id, new.kind, &new.name);
+        let family = Family { kind: new.kind, name: new.name.clone(), definition: new.definition, id };
+        self.scopes.entry(scope.id).or_default().family = Some(family);
+        Ok(id)
     }
 
     fn check_definition(&mut self, new: &NewCall) -> Result<(), ClaimError> {

@@ -72,7 +72,9 @@ impl Journal {
             }
             // An end that was followed by a resume: its list is in the resume.
             Record::End(_) => {}
-            Record::Start(_) => return Err(BrokenJournal { seq, detail: "a second start of the run".to_owned() }),
+            Record::Start(_) | Record::Update(_) => {
+                return Err(BrokenJournal { seq, detail: "a second start of the run".to_owned() });
+            }
         }
         Ok(())
     }

@@ -10,6 +10,7 @@
 mod body;
 mod call;
 mod claim;
+mod compact;
 mod divergence;
 mod hasher;
 mod load;
@@ -19,6 +20,7 @@ mod show;
 mod table;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -30,9 +32,12 @@ pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stag
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
 pub use record::CallKind;
-pub(crate) use record::{Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Start, Unread, Wait, Waited};
+pub(crate) use record::{
+    Attempt, CallInfo, End, Ended, Origin, Outcome, Record, Resume, Start, Unread, Update, Wait, Waited,
+};
 pub(crate) use show::json_text;
 use table::Table;
+pub(crate) use text::Names;
 
 use crate::{
     id::{CallId, ScopeId, Seq},
@@ -99,6 +104,17 @@ struct ScopeState {
     unseen: HashSet<CallId, ByDigest>,
     /// Scopes that stand within, through a branch, and calls whose bodies were begun here.
     within: Vec<ScopeId>,
+    /// What was called last.
+    family: Option<Family>,
+}
+
+/// Calls of one name in one scope.
+#[derive(Debug)]
+struct Family {
+    kind: CallKind,
+    name: std::borrow::Cow<'static, str>,
+    definition: Option<Definition>,
+    id: u128,
 }
 
 /// What the journal has of one call.

@@ -1,9 +1,13 @@
-//! The records of a run, and their bytes: one kind byte, then the fields in order as MessagePack.
+//! The records of a run, and their bytes: one kind byte, then the fields in order, as MessagePack or more compact.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::{
+    compact,
+    text::{Names, Text},
+};
 use crate::{
     id::{CallId, RunNo, ScopeId, Seq},
     output::Recorded,
@@ -27,6 +31,8 @@ pub(crate) enum Record {
     Unread(Unread),
     /// The run ended.
     End(End),
+    /// A run that is nothing but a saved value: set from outside, or taken along by a fork from another thread.
+    Update(Update),
 }
 
 /// What a run began with.
@@ -40,6 +46,36 @@ pub(crate) struct Start {
     /// Where the saved value stands that this run sees as `previous`.
     pub(crate) previous: Option<(RunNo, Seq)>,
     pub(crate) at_ms: u64,
+    /// The thread's tags by then.
+    pub(crate) tags: BTreeMap<String, String>,
+    /// Where the records up to its own first one come from, if it is a fork.
+    pub(crate) forked: Option<Origin>,
+}
+
+/// The record that a fork was made at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    /// The name of its thread; `None`: the same thread.
+    pub(crate) thread: Option<String>,
+    pub(crate) run: RunNo,
+    pub(crate) seq: Seq,
+}
+
+/// A saved value that no run of code made. It is the only record of its run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Update {
+    pub(crate) entrypoint: String,
+    pub(crate) version: u32,
+    /// What the next run gets as `previous`.
+    pub(crate) value: Payload,
+    /// What a resume gives, if it is something else.
+    pub(crate) output: Option<Payload>,
+    /// The input of the run whose place it takes, and its digest.
+    pub(crate) input: Option<(Payload, [u8; 32])>,
+    /// Where the value comes from, if a fork took it along.
+    pub(crate) taken: Option<Origin>,
+    pub(crate) at_ms: u64,
+    pub(crate) tags: BTreeMap<String, String>,
 }
 
 /// What sort of thing a call is. Part of its identity, so that no user's name can stand for one of ours.
@@ -63,6 +99,25 @@ pub enum CallKind {
 }
 
 impl CallKind {
+    /// The number that stands for it in records, so never to be changed.
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Self::Task => 0,
+            Self::Entrypoint => 1,
+            Self::Interrupt => 2,
+            Self::Timer => 3,
+            Self::Now => 4,
+            Self::Random => 5,
+            Self::Patch => 6,
+        }
+    }
+
+    pub(super) fn of_code(code: u8) -> Option<Self> {
+        [Self::Task, Self::Entrypoint, Self::Interrupt, Self::Timer, Self::Now, Self::Random, Self::Patch]
+            .into_iter()
+            .find(|kind| kind.code() == code)
+    }
+
     /// The word for people.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -86,7 +141,7 @@ pub(crate) struct CallInfo {
     pub(crate) scope: ScopeId,
     /// The entrypoint whose release order it is in, if it is in one: calls made in a task's body are in none.
     pub(crate) frame: Option<ScopeId>,
-    pub(crate) name: Cow<'static, str>,
+    pub(crate) name: Text,
     /// SHA-256 of the canonical arguments.
     #[serde(with = "serde_bytes")]
     pub(crate) digest: [u8; 32],
@@ -94,12 +149,12 @@ pub(crate) struct CallInfo {
     pub(crate) length: u32,
     /// The arguments for people, cut short.
     pub(crate) preview: String,
-    pub(crate) file: Cow<'static, str>,
+    pub(crate) file: Text,
     pub(crate) line: u32,
 }
 
 /// A call's end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) call: CallInfo,
     pub(crate) recorded: std::sync::Arc<Recorded>,
@@ -217,21 +272,59 @@ pub(crate) struct RecordError(pub(crate) String);
 const FORMAT: u8 = 1;
 
 impl Record {
+    /// When it was made, in milliseconds since 1970; a note about a wake has no time.
+    pub(crate) fn at_ms(&self) -> Option<u64> {
+        match self {
+            Self::Start(Start { at_ms, .. })
+            | Self::Outcome(Outcome { at_ms, .. })
+            | Self::Attempt(Attempt { at_ms, .. })
+            | Self::Wait(Wait { at_ms, .. })
+            | Self::Resume(Resume { at_ms, .. })
+            | Self::End(End { at_ms, .. })
+            | Self::Update(Update { at_ms, .. }) => Some(*at_ms),
+            Self::Unread(_) => None,
+        }
+    }
+
+    /// The value that it saves for the next run, if it does.
+    pub(crate) fn saved(&self) -> Option<&Payload> {
+        match self {
+            Self::End(End { how: Ended::Completed { output, save }, .. }) => Some(save.as_ref().unwrap_or(output)),
+            Self::Update(update) => Some(&update.value),
+            _ => None,
+        }
+    }
+
+    /// What the caller of a run gets whose last record this is, if it has ended well.
+    pub(crate) fn output(&self) -> Option<&Payload> {
+        match self {
+            Self::End(End { how: Ended::Completed { output, .. }, .. }) => Some(output),
+            Self::Update(update) => Some(update.output.as_ref().unwrap_or(&update.value)),
+            _ => None,
+        }
+    }
+
     /// The record's bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Start(record) => bytes(0, record),
-            Self::Outcome(record) => bytes(1, record),
+            Self::Outcome(record) => {
+                let mut bytes = Vec::with_capacity(256);
+                bytes.extend([FORMAT, 1]);
+                compact::write(record, &mut bytes);
+                bytes
+            }
             Self::Attempt(record) => bytes(2, record),
             Self::Wait(record) => bytes(3, record),
             Self::Resume(record) => bytes(4, record),
             Self::End(record) => bytes(5, record),
             Self::Unread(record) => bytes(6, record),
+            Self::Update(record) => bytes(20, record),
         }
     }
 
     /// Reads a record; any bytes give one or an error.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, RecordError> {
+    pub(crate) fn from_bytes(bytes: &[u8], names: &mut Names) -> Result<Self, RecordError> {
         let [FORMAT, kind, rest @ ..] = bytes else {
             return Err(RecordError(match bytes.first() {
                 None => "an empty record".to_owned(),
@@ -240,12 +333,13 @@ impl Record {
         };
         Ok(match kind {
             0 => Self::Start(parse(rest)?),
-            1 => Self::Outcome(parse(rest)?),
+            1 => Self::Outcome(compact::read(rest, names)?),
             2 => Self::Attempt(parse(rest)?),
             3 => Self::Wait(parse(rest)?),
             4 => Self::Resume(parse(rest)?),
             5 => Self::End(parse(rest)?),
             6 => Self::Unread(parse(rest)?),
+            20 => Self::Update(parse(rest)?),
             other => return Err(RecordError(format!("a record of unknown kind {other}"))),
         })
     }

@@ -45,6 +45,7 @@ impl Record {
                 Ended::Discarded => "the run was given up".to_owned(),
                 Ended::Continued => "the run goes on as a new one".to_owned(),
             },
+            Self::Update(update) => format!("the saved value was set to {}", update.value.preview(SHOWN)),
         }
     }
 
@@ -116,6 +117,14 @@ impl Record {
                     }
                 }
                 json.number("at_ms", end.at_ms);
+            }
+            Self::Update(update) => {
+                json.text("kind", "update").text("entrypoint", &update.entrypoint);
+                json.number("version", update.version.into()).value("value", &update.value);
+                if let Some(output) = &update.output {
+                    json.value("output", output);
+                }
+                json.number("at_ms", update.at_ms);
             }
         }
         json.0

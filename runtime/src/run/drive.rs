@@ -1,7 +1,7 @@
 //! Drives one run: its entrypoint is stepped, what it leaves is committed, and its end or pause is written down.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -54,6 +54,8 @@ pub(crate) enum Begin {
         digest: [u8; 32],
         /// What becomes of the run before, in the same step.
         with: Vec<Change>,
+        /// What the thread is marked with from now on, beside what it has.
+        tags: BTreeMap<String, String>,
     },
     /// It goes on from its records.
     Replay(Vec<(Seq, Record)>),
@@ -74,8 +76,8 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
     let Plan { environment, hold, mode, mut head, mut begin, announce } = plan;
     loop {
         let (run, start) = match begin {
-            Begin::Start { input, digest, with } => {
-                begin_run::<D>(&environment, &hold, mode, &mut head, (input, digest), with).await?
+            Begin::Start { input, digest, with, tags } => {
+                begin_run::<D>(&environment, &hold, mode, &mut head, (input, digest, tags), with).await?
             }
             Begin::Replay(records) => go_on(&environment, &hold, mode, &mut head, records).await?,
         };
@@ -122,13 +124,14 @@ async fn begin_run<D: Definition>(
     hold: &Arc<Hold>,
     mode: Mode,
     head: &mut Option<Head>,
-    (input, digest): (Payload, [u8; 32]),
+    (input, digest, tags): (Payload, [u8; 32], BTreeMap<String, String>),
     mut changes: Vec<Change>,
 ) -> Result<(Arc<Run>, Start), RunError> {
     let at_ms = environment.now_ms();
     let no = RunNo(head.as_ref().map_or(1, |head| head.run.0.saturating_add(1)));
     // What another entrypoint saved on the thread before its run was discarded is not this one's.
     let saved = head.as_ref().filter(|head| head.entrypoint == D::SPEC.name).and_then(|head| head.saved);
+    let tags = storage::tagged(head.as_ref().map(|head| head.tags.clone()).unwrap_or_default(), tags)?;
     let new = Head {
         status: Status::Running,
         run: no,
@@ -139,9 +142,11 @@ async fn begin_run<D: Definition>(
         updated_ms: at_ms,
         reason: None,
         due_ms: None,
+        tags: tags.clone(),
     };
     let entrypoint = D::SPEC.name.to_owned();
-    let start = Start { entrypoint, version: D::SPEC.version, input, digest, previous: saved, at_ms };
+    let version = D::SPEC.version;
+    let start = Start { entrypoint, version, input, digest, previous: saved, at_ms, tags, forked: None };
     let journal = Journal::load(Vec::new(), 0).expect("no records are a journal");
     let run = Run::new(environment.clone(), hold, no, &start, mode, journal);
     run.with_journal(|journal| journal.append_plain(Record::Start(start.clone())));
@@ -235,7 +240,7 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
         Came::Rests(None) => give_up(run, head, RunError::Stalled { entrypoint: run.entrypoint.clone() }).await,
         Came::Continues(input, digest) => {
             // The new run is today's code's.
-            let next = Start { version: D::SPEC.version, input, digest, ..start.clone() };
+            let next = Start { version: D::SPEC.version, input, digest, forked: None, ..start.clone() };
             continue_as_new(run, head, next).await
         }
         Came::Stopped(Stop::Error(error)) => give_up(run, head, error).await,
@@ -251,16 +256,7 @@ async fn enter<D: Definition>(run: &Arc<Run>, start: &Start) -> Result<Entered<D
     })?;
     let previous = match start.previous {
         None => None,
-        Some((no, seq)) => {
-            let record = storage::load_record(&run.environment.checkpointer, &run.thread, no, seq).await?;
-            match record {
-                Some(Record::End(End { how: Ended::Completed { output, save }, .. })) => Some(save.unwrap_or(output)),
-                _ => {
-                    let detail = "the value that the last success saved is not there".to_owned();
-                    return Err(RunError::Corrupt { thread: run.thread.clone(), run: no, seq, detail });
-                }
-            }
-        }
+        Some(place) => Some(storage::saved(&run.environment.checkpointer, &run.thread, place).await?),
     };
     let body = D::run(input, Previous(previous)).map_err(|source| RunError::Value {
         what: format!("the saved value of entrypoint {:?}", D::SPEC.name),

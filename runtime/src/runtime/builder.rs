@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use super::{Inner, Registered, Runtime, recover::Registration};
+use super::{Inner, Registered, Runtime, recover::Registration, retention::Prunes};
 #[cfg(feature = "sled")]
 use crate::checkpoint::{CheckpointError, SledCheckpointer};
 use crate::{
-    Clock, Definition, Durability, EntrypointFn, Observer, ReplacedCall,
+    Clock, Definition, Durability, EntrypointFn, Keep, Observer, ReplacedCall,
     checkpoint::{Checkpointer, MemoryCheckpointer},
     environment::{Environment, Gate, Replacement, SystemClock, replacement},
 };
@@ -31,6 +31,7 @@ pub struct RuntimeBuilder {
     park_after: Duration,
     gate: Option<Gate>,
     replays_only: bool,
+    retention: Option<Keep>,
 }
 
 impl RuntimeBuilder {
@@ -45,6 +46,7 @@ impl RuntimeBuilder {
             park_after: Duration::from_secs(60),
             gate: None,
             replays_only: false,
+            retention: None,
         }
     }
 
@@ -162,6 +164,15 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Which runs of a thread are kept: when a run ends or pauses in this runtime, older ones of its thread are
+    /// [pruned](crate::Thread::prune) in the background. Default: all are kept.
+    ///
+    /// A prune that fails is made up for by the next one; [`Runtime::close`] waits for those that are under way.
+    pub fn retention(mut self, keep: Keep) -> Self {
+        self.retention = Some(keep);
+        self
+    }
+
     /// Opens the embedded store in a folder, which is made if it is not there. One process at a time.
     ///
     /// Opening reads the log that was written since the store was last opened, about half a second for a gigabyte: in
@@ -205,6 +216,8 @@ impl RuntimeBuilder {
             environment: Arc::new(environment),
             entrypoints: self.entrypoints,
             durability: self.durability,
+            retention: self.retention,
+            prunes: Prunes::default(),
             running: std::sync::Mutex::default(),
         };
         Runtime { inner: Arc::new(inner) }

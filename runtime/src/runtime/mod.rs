@@ -3,24 +3,23 @@
 mod builder;
 mod import;
 mod recover;
+mod retention;
+mod threads;
 
 use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
-    time::SystemTime,
 };
 
 pub use builder::RuntimeBuilder;
 pub use recover::Recovered;
 pub(crate) use recover::Registered;
+pub use threads::{RuntimeStats, ThreadList, ThreadSummary, Threads};
 
 use crate::{
-    CheckpointError, Durability, RunError, Status, Thread, ThreadId, ThreadIdError,
-    checkpoint::{Checkpointer, Cursor, ThreadQuery},
-    environment::{Environment, moment},
+    CheckpointError, Durability, Thread, ThreadId, ThreadIdError, checkpoint::Checkpointer, environment::Environment,
     scope::Run,
-    storage,
 };
 
 /// A durable runtime: opens a store once, and gives threads to run entrypoints on. Cheap to clone.
@@ -51,36 +50,12 @@ pub(crate) struct Inner {
     pub(crate) environment: Arc<Environment>,
     pub(crate) entrypoints: HashMap<&'static str, Arc<dyn Registered>>,
     pub(crate) durability: Durability,
+    /// Which runs of a thread are kept when one of them ends; `None`: all.
+    pub(super) retention: Option<crate::Keep>,
+    /// The prunes that are under way.
+    pub(super) prunes: retention::Prunes,
     /// The runs that are driven in this process, to be told of answers.
     running: Mutex<HashMap<ThreadId, Weak<Run>>>,
-}
-
-/// One thread in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ThreadSummary {
-    /// The thread.
-    pub thread: ThreadId,
-    /// What it is doing, or how its last run ended.
-    pub status: Status,
-    /// The entrypoint of its current or last run.
-    pub entrypoint: String,
-    /// The version of that entrypoint.
-    pub version: u32,
-    /// Why it is stuck or failed.
-    pub reason: Option<String>,
-    /// When the nearest sleep of a run that sleeps ends, also of one that waits for an answer too.
-    pub due: Option<SystemTime>,
-}
-
-/// A page of threads.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct ThreadList {
-    /// The threads: those that have been in their status longest come first.
-    pub threads: Vec<ThreadSummary>,
-    /// Where the next page goes on; `None` at the end.
-    pub next: Option<Cursor>,
 }
 
 impl Runtime {
@@ -96,40 +71,6 @@ impl Runtime {
     /// [`ThreadIdError`] if the name is empty or longer than 512 bytes.
     pub fn thread(&self, name: impl AsRef<str>) -> Result<Thread, ThreadIdError> {
         Ok(Thread::new(self.clone(), ThreadId::new(name)?))
-    }
-
-    /// Lists threads by status; `None`: all, status by status. At most `limit` at a time, going on after `after`.
-    ///
-    /// # Errors
-    ///
-    /// [`RunError::Checkpoint`] if the store cannot be read.
-    pub async fn threads(
-        &self,
-        status: Option<Status>,
-        limit: usize,
-        after: Option<Cursor>,
-    ) -> Result<ThreadList, RunError> {
-        let query = ThreadQuery { class: status.map(Status::class), after, limit, ..ThreadQuery::default() };
-        let page = self.inner.environment.checkpointer.threads(query).await?;
-        let mut threads = Vec::with_capacity(page.threads.len());
-        let mut next = page.next;
-        for listed in page.threads {
-            if listed.listing.class >= storage::RESERVED_CLASSES {
-                // These come last, and are no threads.
-                next = None;
-                break;
-            }
-            let head = storage::parse_head(&listed.thread, &listed.head)?;
-            threads.push(ThreadSummary {
-                thread: listed.thread,
-                status: head.status,
-                entrypoint: head.entrypoint,
-                version: head.version,
-                reason: head.reason,
-                due: head.due_ms.map(moment),
-            });
-        }
-        Ok(ThreadList { threads, next })
     }
 
     /// Stops every run of this runtime before its next body starts; bodies that run are let to end. Runs that are
@@ -154,6 +95,7 @@ impl Runtime {
     ///
     /// [`CheckpointError`] if what was queued could not be made durable.
     pub async fn close(&self) -> Result<(), CheckpointError> {
+        self.inner.prunes.ended().await;
         self.inner.environment.checkpointer.close().await
     }
 
@@ -174,6 +116,13 @@ impl Inner {
             running.retain(|_, run| run.strong_count() > 0);
         }
         running.insert(run.thread.clone(), Arc::downgrade(run));
+    }
+
+    /// How many runs are driven here.
+    fn driven_now(&self) -> u64 {
+        let running = self.running();
+        let driven = running.values().filter_map(Weak::upgrade).filter(|run| !run.is_stopped());
+        driven.count() as u64
     }
 
     /// The run that is driven here on a thread, if there is one.

@@ -144,7 +144,7 @@ impl Runtime {
     ) -> Result<(), RunError> {
         let mut after = None;
         loop {
-            let page = self.threads(Some(status), PAGE, after).await?;
+            let page = self.threads().status(status).limit(PAGE).after(after).await?;
             for summary in page.threads {
                 if !wanted(&summary) || self.checkpointer().is_leased(&summary.thread) {
                     continue;

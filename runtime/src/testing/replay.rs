@@ -266,6 +266,8 @@ impl Runs {
                     let items = previous.into_iter().chain(item(run, seq)).collect();
                     runs.insert(run, RunRows { start, items, records: 1 });
                 }
+                // Nothing but a saved value.
+                Record::Update(_) => {}
                 record => {
                     let rows = runs.get_mut(&run).ok_or_else(|| ImportError::Damaged {
                         at: 0,
@@ -296,6 +298,7 @@ impl RunRows {
             updated_ms: self.start.at_ms,
             reason: None,
             due_ms: None,
+            tags: self.start.tags.clone(),
         };
         storage::head_changes(thread, &head, changes)?;
         for (key, payload) in &self.items {

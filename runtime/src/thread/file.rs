@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     CheckpointError, RunError, ThreadId,
     checkpoint::{Key, Rows},
-    journal::{Record, json_text},
+    journal::{Names, Record, json_text},
     storage,
 };
 
@@ -164,8 +164,9 @@ impl ThreadFile {
             Key::Record { run, seq, .. } => Some((*run, *seq, payload)),
             Key::Head | Key::Answer { .. } | Key::Aside { .. } => None,
         });
+        let mut names = Names::default();
         let read = records.map(|(run, seq, payload)| {
-            let record = Record::from_bytes(payload).map_err(|error| ImportError::Damaged {
+            let record = Record::from_bytes(payload, &mut names).map_err(|error| ImportError::Damaged {
                 at: 0,
                 detail: format!("record {seq} of run {run}: {}", error.0),
             })?;
@@ -196,7 +197,7 @@ impl ThreadFile {
     /// ```
     #[must_use]
     pub fn to_json_lines(&self) -> String {
-        let mut lines = String::new();
+        let (mut lines, mut names) = (String::new(), Names::default());
         for (key, payload) in &self.items {
             let line = match key {
                 Key::Head => match storage::read_head(&self.thread, payload) {
@@ -217,7 +218,7 @@ impl ThreadFile {
                     }
                     Err(error) => format!("{{\"damaged\":{}}}", json_text(&error.to_string())),
                 },
-                Key::Record { run, seq, .. } => match Record::from_bytes(payload) {
+                Key::Record { run, seq, .. } => match Record::from_bytes(payload, &mut names) {
                     Ok(record) => format!("{{\"run\":{run},\"seq\":{seq},{}}}", record.json_fields()),
                     Err(error) => {
                         format!("{{\"run\":{run},\"seq\":{seq},\"damaged\":{}}}", json_text(&error.0))

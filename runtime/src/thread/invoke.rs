@@ -1,6 +1,7 @@
 //! Starting a run, and going on with one.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
@@ -14,7 +15,7 @@ use crate::{
     checkpoint::{BoxFuture, Change, Lease},
     entrypoint::record_input,
     id::Seq,
-    journal::{End, Ended, Record},
+    journal::{End, Ended, Record, Start, Update},
     run::{Begin, Plan, drive},
     scope::{Hold, Mode},
     storage::{self, Head},
@@ -71,6 +72,7 @@ pub struct Invoke<D: Definition> {
     if_unfinished: IfUnfinished,
     /// Whether a completed run counts too.
     once: bool,
+    tags: BTreeMap<String, String>,
 }
 
 /// A run to go on with; await it, or hand it to the pool with [`start`](Self::start).
@@ -143,7 +145,29 @@ impl<D: Definition> Invoke<D> {
             drive: Options { mode, wait: false },
             if_unfinished: IfUnfinished::Refuse,
             once: false,
+            tags: BTreeMap::new(),
         }
+    }
+
+    /// Marks the thread, to be found by [`Runtime::threads`](crate::Runtime::threads) and
+    /// [`Thread::history`](crate::Thread::history). A tag stays until one of the same key replaces it, over all later runs;
+    /// a run that is only gone on with gets none. At most 8 of a thread, each of at most 120 bytes with its value: more is
+    /// [`RunError::Tag`].
+    ///
+    /// ```
+    /// # use durably::{Runtime, entrypoint};
+    /// # #[entrypoint] async fn greet() -> u32 { 1 }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let runtime = Runtime::builder().memory();
+    /// runtime.thread("t")?.invoke(greet()).tag("customer", "42").await?;
+    /// assert_eq!(runtime.threads().tag("customer", "42").count().await?, 1);
+    /// # Ok::<(), durably::RunError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.tags.insert(key.into(), value.into());
+        self
     }
 
     /// What to do if the thread has a run that has not ended. Default: refuse.
@@ -187,7 +211,7 @@ impl<D: Definition> Invoke<D> {
     }
 
     async fn drive(self) -> Result<Outcome<Payload>, RunError> {
-        let Self { thread, input, drive: options, if_unfinished, once } = self;
+        let Self { thread, input, drive: options, if_unfinished, once, tags } = self;
         let input = input.ok_or_else(|| RunError::Stalled { entrypoint: D::SPEC.name.to_owned() })?;
         let (recorded, arguments) = record_input::<D>(&input)?;
         drop(input);
@@ -198,14 +222,20 @@ impl<D: Definition> Invoke<D> {
         {
             check_entrypoint::<D>(&thread, head)?;
         }
-        let start = |with| Begin::Start { input: recorded.clone(), digest: arguments.digest(), with };
+        let start =
+            |with| Begin::Start { input: recorded.clone(), digest: arguments.digest(), with, tags: tags.clone() };
         let begin = match (&head, if_unfinished) {
             (None, _) => start(Vec::new()),
             (Some(head), _) if once && head.status == Status::Completed => {
                 let start = storage::load_record(thread.runtime.checkpointer(), &thread.id, head.run, Seq(0)).await?;
                 let start: Vec<(Seq, Record)> = start.into_iter().map(|record| (Seq(0), record)).collect();
-                check_input::<D>(&thread, &start, &arguments)?;
-                return last_output::<D>(&thread, head).await;
+                if let Some((_, Record::Update(Update { input: None, .. }))) = start.first() {
+                    // The thread's value was set before it ever ran.
+                    Begin::Start { input: recorded, digest: arguments.digest(), with: Vec::new(), tags }
+                } else {
+                    check_input::<D>(&thread, &start, &arguments)?;
+                    return last_output::<D>(&thread, head).await;
+                }
             }
             (Some(head), _) if !head.status.is_unfinished() => start(Vec::new()),
             (Some(head), IfUnfinished::Resume) => {
@@ -251,7 +281,7 @@ impl<D: Definition> Resume<D> {
 }
 
 /// Takes the thread's lease.
-async fn hold(thread: &Thread, wait: bool) -> Result<Arc<Hold>, RunError> {
+pub(super) async fn hold(thread: &Thread, wait: bool) -> Result<Arc<Hold>, RunError> {
     let checkpointer = thread.runtime.checkpointer();
     loop {
         match checkpointer.acquire(&thread.id).await {
@@ -279,6 +309,7 @@ async fn drive_held<D: Definition>(
     let environment = thread.runtime.inner.environment.clone();
     let outcome = drive::<D>(Plan { environment, hold, mode, head, begin, announce }).await;
     thread.runtime.inner.forget(&thread.id);
+    thread.runtime.keep_to_retention(&thread);
     outcome
 }
 
@@ -288,7 +319,7 @@ async fn records<D: Definition>(thread: &Thread, head: &Head) -> Result<Vec<(Seq
     storage::load_run(thread.runtime.checkpointer(), &thread.id, head.run).await
 }
 
-fn check_entrypoint<D: Definition>(thread: &Thread, head: &Head) -> Result<(), RunError> {
+pub(super) fn check_entrypoint<D: Definition>(thread: &Thread, head: &Head) -> Result<(), RunError> {
     if head.entrypoint == D::SPEC.name {
         return Ok(());
     }
@@ -298,15 +329,19 @@ fn check_entrypoint<D: Definition>(thread: &Thread, head: &Head) -> Result<(), R
 
 /// Refuses to go on with a run that was started with other input.
 fn check_input<D: Definition>(thread: &Thread, records: &[(Seq, Record)], given: &Arguments) -> Result<(), RunError> {
-    let Some((_, Record::Start(start))) = records.first() else { return Ok(()) };
-    if start.digest == given.digest() {
+    let (input, digest) = match records.first() {
+        Some((_, Record::Start(Start { input, digest, .. }))) => (input, digest),
+        Some((_, Record::Update(Update { input: Some((input, digest)), .. }))) => (input, digest),
+        _ => return Ok(()),
+    };
+    if *digest == given.digest() {
         return Ok(());
     }
     // By parameter, as the given one is shown; where the parameters have changed since, as it was recorded.
-    let recorded = start.input.decode::<D::Input>().ok().and_then(|input| D::arguments(&input).ok());
+    let recorded = input.decode::<D::Input>().ok().and_then(|input| D::arguments(&input).ok());
     Err(RunError::InputMismatch {
         thread: thread.id.clone(),
-        recorded: recorded.map_or_else(|| start.input.preview(200), |input| input.preview(200)),
+        recorded: recorded.map_or_else(|| input.preview(200), |input| input.preview(200)),
         given: given.preview(200),
     })
 }
@@ -321,14 +356,13 @@ async fn last_output<D: Definition>(thread: &Thread, head: &Head) -> Result<Outc
         detail: "the end of a completed run is not there".to_owned(),
     };
     let Some((run, seq)) = head.saved else { return Err(corrupt(Seq(0))) };
-    match storage::load_record(thread.runtime.checkpointer(), &thread.id, run, seq).await? {
-        Some(Record::End(End { how: Ended::Completed { output, .. }, .. })) => Ok(Outcome::Completed(output)),
-        _ => Err(corrupt(seq)),
-    }
+    let record = storage::load_record(thread.runtime.checkpointer(), &thread.id, run, seq).await?;
+    let output = record.as_ref().and_then(Record::output).cloned();
+    output.map(Outcome::Completed).ok_or_else(|| corrupt(seq))
 }
 
 /// The changes that give an unfinished run up; applied with the start of the next one.
-async fn discard(thread: &Thread, head: &Head) -> Result<Vec<Change>, RunError> {
+pub(super) async fn discard(thread: &Thread, head: &Head) -> Result<Vec<Change>, RunError> {
     let mut changes = vec![storage::remove_answers()];
     let records = match storage::load_run(thread.runtime.checkpointer(), &thread.id, head.run).await {
         Ok(records) => records,

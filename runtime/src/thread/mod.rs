@@ -1,17 +1,31 @@
 //! One thread and its verbs: invoke, resume, answer, and what it is doing.
 
 mod answer;
+mod copy;
 mod export;
 mod file;
+mod fork;
+mod ground;
+mod history;
 mod invoke;
+mod prune;
+mod runs;
+mod saved;
 mod state;
+mod update;
 
 use std::fmt;
 
 pub use answer::{AnswerError, Which};
 pub use file::{ImportError, ThreadFile};
+pub use fork::Fork;
+pub use history::{Checkpoint, CheckpointKind, CheckpointWhat, History};
 pub use invoke::{Durability, IfUnfinished, Invoke, Resume, Started};
+pub use prune::{Keep, Pruned, RunSize, ThreadSize};
+pub use runs::{ForkedFrom, RunSummary, Runs};
+pub use saved::RecordedValue;
 pub use state::{CallState, CallStatus, ThreadState};
+pub use update::{Stage, Update};
 
 use crate::{Definition, EntrypointCall, EntrypointFn, Runtime, ThreadId};
 

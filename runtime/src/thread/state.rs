@@ -1,15 +1,21 @@
 //! What a thread is doing: its status, its open questions, each call of its current or last run.
 
-use std::{collections::HashMap, time::SystemTime};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::SystemTime,
+};
 
-use super::Thread;
+use super::{
+    Thread,
+    saved::{Kept, RecordedValue},
+};
 use crate::{
-    CallId, CallKind, Failure, Question, RunError, RunNo, Status, ThreadId,
+    CallId, CallKind, CheckpointId, Failure, Question, RunError, RunNo, Status, ThreadId,
     environment::moment,
     id::Seq,
-    journal::{Attempt, CallInfo, Outcome, Record, Resume, Wait, Waited},
+    journal::{Attempt, CallInfo, Outcome, Record, Resume, Update, Wait, Waited},
     output::Recorded,
-    storage,
+    storage::{self, Head},
 };
 
 /// A thread, as its journal has it.
@@ -40,6 +46,12 @@ pub struct ThreadState {
     pub questions: Vec<Question>,
     /// The calls that the journal has, in the order of their first records.
     pub calls: Vec<CallState>,
+    /// The record that this is the state after: the newest one of the run, unless another was asked for.
+    pub checkpoint: CheckpointId,
+    /// What the thread was marked with by its invokes.
+    pub tags: BTreeMap<String, String>,
+    pub(super) saved: Kept,
+    pub(super) output: Option<RecordedValue>,
 }
 
 /// A call, as its journal has it.
@@ -166,7 +178,7 @@ impl Survey {
                     survey.note(&mut places, call, *seq, *at_ms).status = status;
                 }
                 Record::Resume(Resume { reopened, .. }) => survey.reopen(&places, reopened),
-                Record::Start(_) | Record::Unread(_) | Record::End(_) => {}
+                Record::Start(_) | Record::Unread(_) | Record::End(_) | Record::Update(_) => {}
             }
         }
         survey
@@ -212,17 +224,29 @@ impl Thread {
         let checkpointer = self.runtime.checkpointer();
         let Some((head, _)) = storage::head(checkpointer, &self.id).await? else { return Ok(None) };
         let records = storage::load_run(checkpointer, &self.id, head.run).await?;
+        self.state_of(head, &records).await.map(Some)
+    }
+
+    /// What these records of a run say of it, with the head that the thread had by then.
+    pub(super) async fn state_of(&self, head: Head, records: &[(Seq, Record)]) -> Result<ThreadState, RunError> {
+        let checkpointer = self.runtime.checkpointer();
+        let saved = self.kept(head.saved).await?;
+        let output = records.last().and_then(|(_, record)| record.output()).cloned().map(RecordedValue);
+        let seq = records.last().map_or(Seq(0), |(seq, _)| *seq);
         let (input, started) = match records.first() {
             Some((_, Record::Start(start))) => (start.input.to_json(), moment(start.at_ms)),
+            Some((_, Record::Update(Update { input, at_ms, .. }))) => {
+                (input.as_ref().map(|(input, _)| input.to_json()).unwrap_or_default(), moment(*at_ms))
+            }
             _ => (String::new(), moment(head.created_ms)),
         };
-        let Survey { calls, questions } = Survey::of(&records);
+        let Survey { calls, questions } = Survey::of(records);
         let questions = if head.status.is_unfinished() && head.status != Status::Failed {
             questions.into_iter().filter(SurveyedQuestion::is_open).map(|asked| asked.question).collect()
         } else {
             Vec::new()
         };
-        Ok(Some(ThreadState {
+        Ok(ThreadState {
             thread: self.id.clone(),
             status: head.status,
             driven: checkpointer.is_leased(&self.id),
@@ -235,6 +259,10 @@ impl Thread {
             due: head.due_ms.map(moment),
             questions,
             calls,
-        }))
+            checkpoint: CheckpointId { run: head.run, seq },
+            tags: head.tags,
+            saved,
+            output,
+        })
     }
 }

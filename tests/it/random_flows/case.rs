@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use durably::{
-    CallId, CallState, CallStatus, Durability, Outcome, RunError, Runtime, Status, ThreadState,
+    CallId, CallState, CallStatus, CheckpointId, Durability, Outcome, RunError, Runtime, Status, Thread, ThreadState,
     checkpoint::{Commit, MemoryCheckpointer},
     testing::FaultyCheckpointer,
 };
@@ -70,6 +70,38 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
+    /// Forks the run at every one of its records, on its own thread or on another, and goes on with each fork.
+    pub(super) async fn check_forks(&mut self) -> Result<(), String> {
+        let live = self.drive(&[]).await.map_err(|error| format!("live: {error}"))?;
+        self.check_started(&live)?;
+        let records = live.after.checkpoint.seq().get();
+        for seq in 0..=records {
+            self.cuts += 1;
+            let place = |error: String| format!("forked at record {seq} of {records}: {error}");
+            let (runtime, recorder) = self.open(&live.commits);
+            let thread = runtime.thread("t").unwrap();
+            let at: CheckpointId = format!("1.{seq}").parse().unwrap();
+            let fork = thread.fork(at).discard_unfinished();
+            let fork = if self.lab.below(2) == 0 { fork.to("other") } else { fork };
+            let forked = fork.await.map_err(|error| place(error.to_string()))?;
+            let driven = tokio::time::timeout(self.limit, self.drive_thread(&forked, &recorder)).await;
+            let driven = driven.unwrap_or_else(|_| Err("it hangs".to_owned())).map_err(place)?;
+            self.check_started(&driven).map_err(place)?;
+            Self::check_detached(&driven).map_err(place)?;
+            let before = driven.before.as_ref().expect("a fork has run");
+            let complete = before.status != Status::Failed && same_outcomes(&before.calls, &live.after.calls);
+            if complete && driven.end != live.end {
+                return Err(place(format!("was {:?}\n  goes on as {:?}", live.end, driven.end)));
+            }
+            // What it was forked from is as it was.
+            let source = thread.state_at(at).await.map_err(|error| place(error.to_string()))?;
+            if source.calls != before.calls {
+                return Err(place(format!("its source has {:?}, it had {:?}", source.calls, before.calls)));
+            }
+        }
+        Ok(())
+    }
+
     /// Goes on from what a crash after `cut` commits leaves, and from some crashes of that.
     async fn check_cut(
         &mut self,
@@ -132,6 +164,12 @@ impl<'a> Case<'a> {
     }
 
     async fn drive_on(&self, commits: &[Commit]) -> Result<Driven, String> {
+        let (runtime, recorder) = self.open(commits);
+        self.drive_thread(&runtime.thread("t").unwrap(), &recorder).await
+    }
+
+    /// A runtime on what these commits leave.
+    fn open(&self, commits: &[Commit]) -> (Runtime, Arc<FaultyCheckpointer>) {
         let store = MemoryCheckpointer::replay(commits).reopen();
         let recorder = Arc::new(FaultyCheckpointer::new(Arc::new(store)));
         let runtime = Runtime::builder()
@@ -140,7 +178,10 @@ impl<'a> Case<'a> {
             .clock(self.lab.clone())
             .durability(self.durability)
             .shared_checkpointer(recorder.clone());
-        let thread = runtime.thread("t").unwrap();
+        (runtime, recorder)
+    }
+
+    async fn drive_thread(&self, thread: &Thread, recorder: &FaultyCheckpointer) -> Result<Driven, String> {
         let before = thread.state().await.map_err(|error| error.to_string())?;
         let mut outcome = match &before {
             None => thread.invoke(flow(self.flow.clone())).await,

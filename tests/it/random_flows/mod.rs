@@ -28,16 +28,25 @@ fn a_failed_flow_ends_well_once_it_is_mended() {
     check(Kind::Strict);
 }
 
+#[test]
+fn any_flow_goes_on_from_a_fork_at_every_record() {
+    check_all(Kind::Any, CUTS / 4, true);
+}
+
 fn check(kind: Kind) {
+    check_all(kind, CUTS, false);
+}
+
+fn check_all(kind: Kind, enough: usize, forks: bool) {
     let (first, only) = dice::first_seed();
     let (mut cuts, mut seed) = (0, first);
-    while cuts < CUTS * dice::size() {
+    while cuts < enough * dice::size() {
         let flow = make::flow(&mut Dice::new(seed), kind);
-        match try_case(&flow, kind, seed, Duration::from_secs(20)) {
+        match try_case(&flow, (kind, forks), seed, Duration::from_secs(20)) {
             Ok(more) => cuts += more,
             Err(error) => {
                 println!("DURABLY_SEED={seed} ({kind:?}): {error}\n  of {flow:?}");
-                let (small, error) = shrunk(flow, error, kind, seed);
+                let (small, error) = shrunk(flow, error, (kind, forks), seed);
                 panic!("DURABLY_SEED={seed} ({kind:?}): {error}\n  of the smaller flow {small:?}");
             }
         }
@@ -50,15 +59,15 @@ fn check(kind: Kind) {
 }
 
 /// Runs a case on one thread, so that it is the same again from the same seed.
-fn try_case(flow: &Step, kind: Kind, seed: u64, limit: Duration) -> Result<usize, String> {
+fn try_case(flow: &Step, (kind, forks): (Kind, bool), seed: u64, limit: Duration) -> Result<usize, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut case = Case::new(flow, kind, seed, limit);
-    runtime.block_on(case.check())?;
+    runtime.block_on(async { if forks { case.check_forks().await } else { case.check().await } })?;
     Ok(case.cuts)
 }
 
 /// Leaves out what is not needed for the case to fail.
-fn shrunk(mut flow: Step, mut error: String, kind: Kind, seed: u64) -> (Step, String) {
+fn shrunk(mut flow: Step, mut error: String, kind: (Kind, bool), seed: u64) -> (Step, String) {
     let mut tries = 3_000;
     'smaller: loop {
         for less in make::smaller(&flow) {

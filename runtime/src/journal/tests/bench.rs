@@ -90,7 +90,7 @@ impl Bench<'_> {
     fn take_appended(&mut self) {
         for appended in self.journal.take_appended() {
             assert_eq!(appended.seq.0 as usize, self.records.len());
-            let record = Record::from_bytes(&appended.record.to_bytes()).unwrap();
+            let record = Record::from_bytes(&appended.record.to_bytes(), &mut Names::default()).unwrap();
             assert_eq!(record, appended.record);
             self.records.push((appended.seq, record));
             self.on_the_way.push_back(appended);

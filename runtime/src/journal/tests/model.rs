@@ -109,7 +109,7 @@ impl Model {
                     }
                 }
                 Record::Resume(Resume { reopened, .. }) => model.void(reopened),
-                Record::Start(_) | Record::End(_) => {}
+                Record::Start(_) | Record::End(_) | Record::Update(_) => {}
             }
         }
         model
@@ -163,7 +163,7 @@ impl Model {
     pub(super) fn identity(&mut self, scope: &Scope, name: &'static str, argument: u8) -> CallId {
         let ordinal = self.ordinals.entry((scope.id, name, argument)).or_default();
         let id = CallId {
-            base: call::base(scope.id, CallKind::Task, name, &task(name, argument).arguments.digest()),
+            base: call::base(call::family(scope.id, CallKind::Task, name), &task(name, argument).arguments.digest()),
             ordinal: *ordinal,
         };
         *ordinal += 1;

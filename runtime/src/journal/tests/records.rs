@@ -56,10 +56,14 @@ fn recorded(dice: &mut Dice) -> Recorded {
     Recorded::Failure(Failure { typed, kind, chain: (0..dice.below(3)).map(|_| text(dice)).collect() })
 }
 
+fn origin(dice: &mut Dice) -> Origin {
+    Origin { thread: dice.one_in(2).then(|| text(dice)), run: RunNo(3), seq: Seq(4) }
+}
+
 /// A record of any kind.
 fn record(dice: &mut Dice) -> Record {
     let at_ms = dice.next();
-    match dice.below(7) {
+    match dice.below(8) {
         0 => Record::Start(Start {
             entrypoint: text(dice),
             version: 1,
@@ -67,6 +71,18 @@ fn record(dice: &mut Dice) -> Record {
             digest: [7; 32],
             previous: dice.one_in(2).then(|| (RunNo(dice.clone().next().to_be_bytes()[0].into()), Seq(3))),
             at_ms,
+            tags: [(text(dice), text(dice))].into(),
+            forked: dice.one_in(2).then(|| origin(dice)),
+        }),
+        7 => Record::Update(Update {
+            entrypoint: text(dice),
+            version: 2,
+            value: payload(dice),
+            output: dice.one_in(2).then(|| payload(dice)),
+            input: dice.one_in(2).then(|| (payload(dice), [9; 32])),
+            taken: dice.one_in(2).then(|| origin(dice)),
+            at_ms,
+            tags: [].into(),
         }),
         1 => Record::Outcome(Outcome {
             call: info(dice),
@@ -110,7 +126,7 @@ fn record(dice: &mut Dice) -> Record {
 fn a_record_comes_back_from_its_bytes() {
     cases(|dice| {
         let record = record(dice);
-        assert_eq!(Record::from_bytes(&record.to_bytes()).unwrap(), record);
+        assert_eq!(Record::from_bytes(&record.to_bytes(), &mut Names::default()).unwrap(), record);
     });
 }
 
@@ -119,9 +135,9 @@ fn a_record_with_less_or_more_bytes_is_refused() {
     cases(|dice| {
         let mut bytes = record(dice).to_bytes();
         let cut = dice.below(bytes.len());
-        assert!(Record::from_bytes(&bytes[..cut]).is_err());
+        assert!(Record::from_bytes(&bytes[..cut], &mut Names::default()).is_err());
         bytes.push(dice.next().to_be_bytes()[0]);
-        assert!(Record::from_bytes(&bytes).is_err());
+        assert!(Record::from_bytes(&bytes, &mut Names::default()).is_err());
     });
 }
 
@@ -147,9 +163,9 @@ fn any_bytes_are_a_record_or_an_error() {
             }
             bytes
         };
-        if let Ok(record) = Record::from_bytes(&bytes) {
+        if let Ok(record) = Record::from_bytes(&bytes, &mut Names::default()) {
             // What it was taken for can be kept, and a journal made of it is one or is refused.
-            assert_eq!(Record::from_bytes(&record.to_bytes()).unwrap(), record);
+            assert_eq!(Record::from_bytes(&record.to_bytes(), &mut Names::default()).unwrap(), record);
             if let Ok(mut journal) = Journal::load(vec![(Seq(1), record)], 2) {
                 while matches!(journal.next(Frame::ROOT), Next::Release { .. } | Next::Live(_)) {}
             }
@@ -210,6 +226,8 @@ fn a_second_start_is_no_journal() {
         digest: [0; 32],
         previous: None,
         at_ms: 0,
+        tags: [].into(),
+        forked: None,
     };
     assert_eq!(Journal::load(vec![(Seq(1), Record::Start(start))], 2).unwrap_err().seq, Seq(1));
 }
