@@ -68,7 +68,7 @@
 //! | feature | default | what it adds |
 //! | --- | --- | --- |
 //! | `sled` | yes | the embedded store on disk: [`RuntimeBuilder::open`] |
-//! | `testing` | no | the checkpointer conformance suite and fault injection |
+//! | `testing` | no | the crash explorer for flows, journals against code, fault injection, the checkpointer conformance suite |
 //!
 //! # Reading the source
 //!

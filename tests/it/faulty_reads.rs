@@ -108,9 +108,9 @@ fn faults() -> [Fault; 5] {
 /// What the caller must be told of a fault.
 fn check_told(fault: &Fault, came: Option<Result<(), RunError>>) {
     match (fault, came) {
-        (Fault::Fail(_) | Fault::Poison(_), Some(Err(RunError::Checkpoint(_)))) => {}
-        (Fault::Delay(_), Some(Ok(()))) => {}
-        (Fault::StopBefore | Fault::StopAfter, None) => {}
+        (Fault::Fail(_) | Fault::Poison(_), Some(Err(RunError::Checkpoint(_))))
+        | (Fault::Delay(_), Some(Ok(())))
+        | (Fault::StopBefore | Fault::StopAfter, None) => {}
         (fault, came) => panic!("{fault:?} came to {came:?}"),
     }
 }

@@ -1,16 +1,20 @@
 //! Records for people: a line of text each, and a JSON object each. Readable without the Rust types that were recorded.
 
+#[cfg(feature = "testing")]
+use super::CallSketch;
 use super::{
-    CallInfo, CallSketch, Record,
+    CallInfo, Record,
     record::{Ended, Waited},
 };
 use crate::{output::Recorded, value::Payload};
 
 /// How much of a value a line shows.
+#[cfg(feature = "testing")]
 const SHOWN: usize = 120;
 
 impl Record {
     /// The record as a line of text.
+    #[cfg(feature = "testing")]
     pub(crate) fn told(&self) -> String {
         match self {
             Self::Start(start) => {
@@ -132,6 +136,7 @@ impl Record {
 }
 
 /// A call as a divergence shows it, without its place.
+#[cfg(feature = "testing")]
 fn told(call: &CallInfo) -> String {
     let CallSketch { kind, name, arguments, ordinal, .. } = CallSketch::from(call);
     let which = if ordinal > 0 { format!(" number {}", u64::from(ordinal) + 1) } else { String::new() };
@@ -150,7 +155,7 @@ struct Fields(String);
 impl Fields {
     fn raw(&mut self, name: &str, json: &str) -> &mut Self {
         let comma = if self.0.is_empty() { "" } else { "," };
-        self.0.push_str(&format!("{comma}\"{name}\":{json}"));
+        self.0.extend([comma, "\"", name, "\":", json]);
         self
     }
 

@@ -113,7 +113,8 @@ impl Ledger {
     pub fn own<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut state = self.state();
         let own = state.own.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
-        Arc::clone(own).downcast().expect("it is kept by its type")
+        // It is kept by its type.
+        Arc::clone(own).downcast().unwrap_or_default()
     }
 
     pub(super) fn begin_process(&self) {

@@ -251,7 +251,7 @@ impl Runs {
             .collect();
         let item = |run: u32, seq: u32| {
             let payload = bytes.get(&(run, seq))?;
-            Some((Key::Record { run, seq, chunk: 0 }, payload.to_vec()))
+            Some((Key::Record { run, seq, chunk: 0 }, (*payload).clone()))
         };
         let records = file.records()?;
         let mut newest: BTreeMap<u32, u32> = BTreeMap::new();

@@ -103,8 +103,8 @@ impl ThreadFile {
         frame(&mut bytes, &[self.thread.as_str().as_bytes()]);
         for (key, payload) in &self.items {
             let key = key.to_bytes();
-            let length = u8::try_from(key.len()).expect("a key is short");
-            frame(&mut bytes, &[&[length], &key, payload]);
+            // A key has at most 26 bytes.
+            frame(&mut bytes, &[&[u8::try_from(key.len()).unwrap_or(u8::MAX)], &key, payload]);
         }
         bytes.extend(0_u32.to_le_bytes());
         let digest = Sha256::digest(&bytes);
@@ -212,7 +212,7 @@ impl ThreadFile {
                             head.updated_ms
                         );
                         if let Some(reason) = &head.reason {
-                            line.push_str(&format!(",\"reason\":{}", json_text(reason)));
+                            line.extend([",\"reason\":", &json_text(reason)]);
                         }
                         line + "}"
                     }
@@ -248,11 +248,14 @@ impl ThreadFile {
 
 fn frame(bytes: &mut Vec<u8>, parts: &[&[u8]]) {
     let length = parts.iter().map(|part| part.len()).sum::<usize>();
-    bytes.extend(u32::try_from(length).expect("a stored item has less than 4 GiB").to_le_bytes());
+    // A stored item has at most 256 MiB.
+    bytes.extend(u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
     let mut crc = crc32fast::Hasher::new();
-    parts.iter().for_each(|part| crc.update(part));
+    for part in parts {
+        crc.update(part);
+    }
     bytes.extend(crc.finalize().to_le_bytes());
-    parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    bytes.extend(parts.concat());
 }
 
 /// Reads frame after frame.

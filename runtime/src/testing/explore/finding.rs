@@ -147,7 +147,7 @@ impl fmt::Display for Finding {
                 let (found_so, expected_so) = (times(*found), times(*expected));
                 write!(f, "effect {effect:?} ({kind}) happened {found_so}, and without crashes {expected_so}; ")?;
                 f.write_str(match (kind, found > expected) {
-                    (EffectKind::AtLeastOnce, false) | (EffectKind::ExactlyOnce, false) => {
+                    (EffectKind::AtLeastOnce | EffectKind::ExactlyOnce, false) => {
                         "it was lost: is it in a task, and is that task awaited?"
                     }
                     (EffectKind::AtLeastOnce, true) => {

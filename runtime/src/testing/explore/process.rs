@@ -279,9 +279,8 @@ impl<D: Definition> Drive<'_, D> {
             for answer in &self.flow.answers {
                 let Some(answer) = answer(thread, question) else { continue };
                 match answer.await {
-                    Ok(()) => {}
-                    // A sleep beside it was over first, or an earlier process has given it.
-                    Err(AnswerError::NoPendingInterrupt { .. } | AnswerError::UnknownInterrupt { .. }) => {}
+                    // Or a sleep beside it was over first, or an earlier process has given it.
+                    Ok(()) | Err(AnswerError::NoPendingInterrupt { .. } | AnswerError::UnknownInterrupt { .. }) => {}
                     Err(AnswerError::Run(error)) => return Err(Finding::Run(error)),
                     Err(error) => return Err(Finding::Answer(error.to_string())),
                 }
