@@ -3,7 +3,7 @@
 
 use durably::{Final, Keep, Runtime, entrypoint, task};
 
-const TURNS: usize = 200;
+const TURNS: usize = 100;
 
 /// Stands for a model: a reply of about a kilobyte.
 #[task]
@@ -25,7 +25,7 @@ async fn main() -> anyhow::Result<()> {
     let runtime = Runtime::builder().open(".durably/chat")?;
     let thread = runtime.thread("ada")?;
     for _ in 0..TURNS {
-        thread.invoke(chat("Good morning".to_owned())).await?;
+        let _ = thread.invoke(chat("Good morning".to_owned())).await?;
     }
     let said = thread.state().await?.and_then(|state| state.saved().ok().flatten());
     let said: Vec<String> = said.map_or(Ok(Vec::new()), |said| said.decode())?;

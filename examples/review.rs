@@ -1,5 +1,10 @@
-//! A draft that waits for a person. Watch for: the run pauses at the question and leaves memory; the runtime is dropped,
-//! as if days went by; another one answers and resumes, and the draft is not written a second time.
+//! A draft that waits for a person. Watch for: the process that asked has ended; another one stores the answer, and a third
+//! goes on with the run. No draft is written a second time, since each is in the journal.
+//!
+//! `review ask TOPIC`, `review answer publish`, `review answer WISH`, `review go-on`; without a word it does all of this,
+//! each as a process of its own.
+
+use std::process::Command;
 
 use durably::{IfUnfinished, Outcome, Runtime, entrypoint, interrupt, task};
 use serde::{Deserialize, Serialize};
@@ -28,25 +33,23 @@ async fn article(topic: String) -> String {
     }
 }
 
-fn open() -> anyhow::Result<Runtime> {
-    Ok(Runtime::builder().open(".durably/review")?)
-}
-
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let thread = "article";
-    {
-        let runtime = open()?;
-        let call = article("sled".to_owned());
-        let outcome = runtime.thread(thread)?.invoke(call).if_unfinished(IfUnfinished::Discard).await?;
-        show(&outcome);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if words.is_empty() {
+        return story();
     }
-    for verdict in [Verdict::Rework { wish: "with figures".to_owned() }, Verdict::Publish] {
-        println!("-- another process, days later: {verdict:?}");
-        let runtime = open()?;
-        let thread = runtime.thread(thread)?;
-        thread.answer("review", verdict).await?;
-        show(&thread.resume(article).await?);
+    let runtime = Runtime::builder().open(".durably/review")?;
+    let thread = runtime.thread("article")?;
+    match words.as_slice() {
+        ["ask", topic] => {
+            show(&thread.invoke(article((*topic).to_owned())).if_unfinished(IfUnfinished::Discard).await?);
+        }
+        ["answer", "publish"] => thread.answer("review", Verdict::Publish).await?,
+        ["answer", wish] => thread.answer("review", Verdict::Rework { wish: (*wish).to_owned() }).await?,
+        ["go-on"] => show(&thread.resume(article).await?),
+        other => anyhow::bail!("ask TOPIC, answer publish, answer WISH or go-on, but not {other:?}"),
     }
     Ok(())
 }
@@ -56,4 +59,16 @@ fn show(outcome: &Outcome<String>) {
         Outcome::Completed(text) => println!("published: {text}"),
         other => other.questions().iter().for_each(|open| println!("{} of {}?", open.key(), open.payload())),
     }
+}
+
+/// Each line in a process of its own.
+fn story() -> anyhow::Result<()> {
+    for words in
+        [&["ask", "sled"][..], &["answer", "with figures"], &["go-on"], &["answer", "publish"], &["go-on"], &["go-on"]]
+    {
+        println!("$ review {}", words.join(" "));
+        let status = Command::new(std::env::current_exe()?).args(words).status()?;
+        anyhow::ensure!(status.success(), "it ended with {status}");
+    }
+    Ok(())
 }

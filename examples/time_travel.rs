@@ -25,9 +25,9 @@ async fn purchase(article: String) -> Option<String> {
 async fn main() -> anyhow::Result<()> {
     let runtime = Runtime::builder().memory();
     let thread = runtime.thread("tea")?;
-    thread.invoke(purchase("tea".to_owned())).await?;
+    let _ = thread.invoke(purchase("tea".to_owned())).await?;
     thread.answer("buy?", true).await?;
-    thread.resume(purchase).await?;
+    let _ = thread.resume(purchase).await?;
     show("what was", &thread).await?;
 
     let history = thread.history().await?;
@@ -37,14 +37,14 @@ async fn main() -> anyhow::Result<()> {
     println!("\n-- what if it had been no?");
     let (question, _) = answer.what.call().ok_or_else(|| anyhow::anyhow!("an answer has a question"))?;
     let no = thread.fork(answer.id).edit(question, false).to("tea, declined").await?;
-    no.resume(purchase).await?;
+    let _ = no.resume(purchase).await?;
     show("what if", &no).await?;
 
     println!("\n-- and if it were asked again?");
     let before = answer.parent.ok_or_else(|| anyhow::anyhow!("a question comes first"))?;
     let again = thread.fork(before).to("tea, again").await?;
     again.answer("buy?", true).await?;
-    again.resume(purchase).await?;
+    let _ = again.resume(purchase).await?;
     show("once more", &again).await?;
     show("still", &thread).await
 }

@@ -56,7 +56,7 @@ pub(crate) fn many_threads(options: &Options, report: &mut Report) -> anyhow::Re
     let runtime = builder().open(&store)?;
     tokio.block_on(async {
         let began = Instant::now();
-        let page = runtime.threads(Some(Status::Interrupted), 100, None).await?;
+        let page = runtime.threads().status(Status::Interrupted).limit(100).await?;
         report.add(at, "a page of 100 by status", micros(began.elapsed()) / 1000.0, "ms");
         anyhow::ensure!(page.threads.len() == 100, "the page has {} threads", page.threads.len());
         let mut resumed = Vec::new();

@@ -5,8 +5,8 @@ use std::{
     collections::HashMap,
     fmt,
     future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::AtomicBool},
+    panic::{AssertUnwindSafe, Location, catch_unwind},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -47,6 +47,11 @@ impl Clock for SystemClock {
 pub(crate) fn millis(moment: SystemTime) -> u64 {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A length of time in whole milliseconds.
+pub(crate) fn length_ms(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The moment of so many milliseconds since 1970.
@@ -228,6 +233,37 @@ where
     }
 }
 
+/// Whether an answer is of the type that code asks for.
+pub(crate) type AnswerCheck = fn(&Payload) -> Result<(), ValueError>;
+
+/// The types that this process asks for, by the place in the code and the type's name: so that an answer to a run that is
+/// not driven now is checked too.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerTypes(Mutex<HashMap<(&'static str, u32), AskedHere>>);
+
+/// The types that one place asks for, by name.
+type AskedHere = Vec<(&'static str, AnswerCheck)>;
+
+impl AnswerTypes {
+    /// The code at this place asks for this type.
+    pub(crate) fn note(&self, place: &'static Location<'static>, expects: &'static str, check: AnswerCheck) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = known.entry((place.file(), place.line())).or_default();
+        if !here.iter().any(|(name, _)| *name == expects) {
+            here.push((expects, check));
+        }
+    }
+
+    /// How the code at this place checks an answer of this type, if it was ever asked for in this process.
+    pub(crate) fn check(&self, file: &str, line: u32, expects: &str) -> Option<AnswerCheck> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Borrowed for as long as the file's name lives.
+        let known: &HashMap<(&str, u32), AskedHere> = &known;
+        let here = known.get(&(file, line))?;
+        here.iter().find(|(name, _)| *name == expects).map(|(_, check)| *check)
+    }
+}
+
 /// Holds back a body that is about to end, for tests of orders.
 pub(crate) type Gate = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
@@ -246,12 +282,22 @@ pub(crate) struct Environment {
     pub(crate) replays_only: bool,
     /// Whether no more bodies are started.
     pub(crate) draining: AtomicBool,
+    pub(crate) answer_types: AnswerTypes,
+    /// Told when a thread is to be looked at at a moment, so that whoever waits for such moments looks anew.
+    pub(crate) due: tokio::sync::Notify,
 }
 
 impl Environment {
     /// The time now, in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> u64 {
         millis(self.clock.now())
+    }
+
+    /// A thread is to be looked at at this moment, if there is one.
+    pub(crate) fn told_of_due(&self, due_ms: Option<u64>) {
+        if due_ms.is_some() {
+            self.due.notify_one();
+        }
     }
 
     /// Tells the observers; the event is made only if there are any.

@@ -1,6 +1,10 @@
 //! What a caller of a thread's verbs can be told instead of an outcome.
 
+mod answer;
+
 use std::fmt;
+
+pub use answer::AnswerError;
 
 use crate::{
     CallId, CallKind, CheckpointError, CheckpointId, Failure, Nondeterminism, RunNo, Seq, Status, ThreadId,
@@ -21,6 +25,21 @@ pub enum RunError {
         /// What panicked, and for a task where it is defined.
         what: String,
         /// The panic's message.
+        message: String,
+    },
+    /// The run did not come to its end before its deadline. It has cleaned up. What had finished is kept; resuming goes on
+    /// with it, and gives it as long again.
+    TimedOut {
+        /// The entrypoint.
+        entrypoint: String,
+        /// How long it was allowed to take.
+        limit: std::time::Duration,
+    },
+    /// The run is over, but something that its code left to be done at its end failed. Resuming tries again what failed there.
+    CleanUpFailed {
+        /// The entrypoint that cleaned up.
+        entrypoint: String,
+        /// What failed.
         message: String,
     },
     /// The drive was ended from outside, as a crash would end it: by [`Started::abort`](crate::Started::abort), or with
@@ -135,6 +154,8 @@ pub enum RunError {
     },
     /// A thread's name is none.
     ThreadId(ThreadIdError),
+    /// An answer of a command was not taken, so that the run was not gone on with.
+    Answer(Box<AnswerError>),
     /// The thread has no such checkpoint.
     UnknownCheckpoint {
         /// The thread.
@@ -175,6 +196,8 @@ impl RunError {
         match self {
             Self::Failed(_) => "failed",
             Self::Panicked { .. } => "panicked",
+            Self::TimedOut { .. } => "timed out",
+            Self::CleanUpFailed { .. } => "clean-up failed",
             Self::Aborted { .. } => "aborted",
             Self::Nondeterminism(_) => "nondeterminism",
             Self::Value { .. } => "value",
@@ -193,6 +216,7 @@ impl RunError {
             Self::InputMismatch { .. } => "input mismatch",
             Self::UnknownEntrypoint { .. } => "unknown entrypoint",
             Self::ThreadId(_) => "thread id",
+            Self::Answer(_) => "answer",
             Self::UnknownCheckpoint { .. } => "unknown checkpoint",
             Self::Pruned { .. } => "pruned",
             Self::NoOutcome { .. } => "no outcome",
@@ -212,7 +236,9 @@ impl RunError {
     /// What the thread is left as by this error; `None`: as it was.
     pub(crate) fn leaves(&self) -> Option<Status> {
         match self {
-            Self::Failed(_) | Self::Panicked { .. } => Some(Status::Failed),
+            Self::Failed(_) | Self::Panicked { .. } | Self::TimedOut { .. } | Self::CleanUpFailed { .. } => {
+                Some(Status::Failed)
+            }
             Self::Nondeterminism(_)
             | Self::Value { .. }
             | Self::ForeignWake { .. }
@@ -233,6 +259,7 @@ impl RunError {
             | Self::InputMismatch { .. }
             | Self::UnknownEntrypoint { .. }
             | Self::ThreadId(_)
+            | Self::Answer(_)
             | Self::UnknownCheckpoint { .. }
             | Self::NoOutcome { .. }
             | Self::ThreadExists { .. }
@@ -250,6 +277,14 @@ impl fmt::Display for RunError {
                 failure.messages().iter().skip(1).try_for_each(|cause| write!(f, ": {cause}"))
             }
             Self::Panicked { what, message } => write!(f, "{what} panicked: {message}"),
+            Self::TimedOut { entrypoint, limit } => write!(
+                f,
+                "entrypoint {entrypoint:?} did not end within {limit:?}; what had finished is kept, and resuming gives it as long again"
+            ),
+            Self::CleanUpFailed { entrypoint, message } => write!(
+                f,
+                "the end of entrypoint {entrypoint:?} could not be cleaned up: {message}; resume the thread to try that again"
+            ),
             Self::Aborted { what } => write!(f, "{what} was ended from outside; resume the thread to go on"),
             Self::Nondeterminism(divergence) => fmt::Display::fmt(divergence, f),
             Self::Value { what, source } => write!(f, "{what}: {source}"),
@@ -305,6 +340,7 @@ impl fmt::Display for RunError {
                 if known.is_empty() { "none".to_owned() } else { known.join(", ") }
             ),
             Self::ThreadId(error) => fmt::Display::fmt(error, f),
+            Self::Answer(error) => fmt::Display::fmt(error, f),
             Self::UnknownCheckpoint { thread, checkpoint } => {
                 write!(f, "thread {thread} has no checkpoint {checkpoint}; `history()` lists those that it has")
             }
@@ -334,6 +370,7 @@ impl std::error::Error for RunError {
             Self::Value { source, .. } => Some(source),
             Self::Checkpoint(error) => Some(error),
             Self::ThreadId(error) => Some(error),
+            Self::Answer(error) => Some(&**error),
             _ => None,
         }
     }
@@ -351,5 +388,14 @@ impl From<CheckpointError> for RunError {
 impl From<ThreadIdError> for RunError {
     fn from(error: ThreadIdError) -> Self {
         Self::ThreadId(error)
+    }
+}
+
+impl From<AnswerError> for RunError {
+    fn from(error: AnswerError) -> Self {
+        match error {
+            AnswerError::Run(error) => error,
+            error => Self::Answer(Box::new(error)),
+        }
     }
 }

@@ -57,11 +57,19 @@
 //! * A task's failure is an outcome like a value. Resuming a failed run opens again what it did not get past.
 //! * A wrong replay is worse than an error: damage, lost tails, changed code and changed types are typed errors.
 //!
+//! # Memory and time travel
+//!
+//! A thread remembers: `#[previous]` gives a run what the last one saved. [`Thread::history`] lists each record of each
+//! run as a checkpoint, [`Thread::state_at`] gives the thread as it was there, [`Thread::fork`] goes on from there as a
+//! new run (with another outcome of a call, if wanted), and the old one stays. [`Thread::update`] sets what is saved,
+//! [`Thread::stage`] stores an input to be run later. Old runs go by [`Thread::prune`] or a
+//! [retention](RuntimeBuilder::retention).
+//!
 //! # What it runs on
 //!
 //! Any tokio runtime with its timers on (`#[tokio::main]`, or a builder's `enable_time` or `enable_all`); one thread is
-//! enough. Nothing runs by itself in the background: when a process begins, [`Runtime::recover`] goes on with what was cut
-//! off, and [`Runtime::run_due`], called now and then, with runs whose sleep is over.
+//! enough. Nothing runs by itself in the background: [`Runtime::background`] goes on with what was cut off and with runs
+//! whose moment has come, and so do [`Runtime::recover`], when a process begins, and [`Runtime::run_due`], now and then.
 //!
 //! # Features
 //!
@@ -99,6 +107,7 @@ mod scope;
 // What a user awaits.
 mod branch;
 mod call;
+mod defer;
 mod interrupt;
 mod recorded;
 mod resource;
@@ -123,28 +132,32 @@ pub mod __private;
 
 pub use branch::{Bounded, bounded, branch};
 pub use checkpoint::CheckpointError;
+pub use defer::{CleanedUp, Deferred, defer};
 #[doc = include_str!("entrypoint/attribute.md")]
 pub use durably_macros::entrypoint;
 #[doc = include_str!("task/attribute.md")]
 pub use durably_macros::task;
 pub use entrypoint::{Definition, EntrypointCall, EntrypointFn, Final, continue_as_new};
 pub use environment::{CallView, Clock, Event, Observer, Recall, ReplacedCall, RunView, SystemClock};
-pub use error::RunError;
+pub use error::{AnswerError, RunError};
 pub use id::{CallId, CallIdError, CheckpointId, CheckpointIdError, RunNo, Seq, ThreadId, ThreadIdError};
-pub use interrupt::{Interrupt, interrupt};
-pub use journal::{CallKind, CallSketch, Nondeterminism, RecordedStep};
+pub use interrupt::{Cancellable, Interrupt, interrupt};
+pub use journal::{AnswerKind, CallKind, CallSketch, Nondeterminism, RecordedStep};
 pub use output::{Failure, TaskError, TaskErrorKind};
 pub use policy::RetryPolicy;
 pub use recorded::{now, patched, random, sleep, uuid};
 pub use resource::resource;
 pub use run::{Outcome, Question};
-pub use runtime::{Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, ThreadSummary, Threads};
+pub use runtime::{
+    Background, DrainReport, Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, ThreadSummary, Threads,
+};
 pub use storage::Status;
 pub use task::{TaskCall, attempt, idempotency_key};
 pub use thread::{
-    AnswerError, CallState, CallStatus, Checkpoint, CheckpointKind, CheckpointWhat, Durability, Fork, ForkedFrom,
-    History, IfUnfinished, ImportError, Invoke, Keep, Pruned, RecordedValue, Resume, RunSize, RunSummary, Runs, Stage,
-    Started, Thread, ThreadFile, ThreadSize, ThreadState, Update, Which,
+    AnswerState, Answering, CallState, CallStatus, Cancel, CancelError, Cancellation, Checkpoint, CheckpointKind,
+    CheckpointWhat, Command, Durability, Fork, ForkedFrom, History, IfUnfinished, ImportError, Invoke, Keep, Pruned,
+    RecordedValue, Resume, RunSize, RunSummary, Runs, Stage, Started, Thread, ThreadFile, ThreadSize, ThreadState,
+    Update, Which,
 };
 pub use value::ValueError;
 

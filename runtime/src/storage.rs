@@ -1,18 +1,22 @@
 //! A thread's rows as what they mean: its head, the records of its runs, the answers that have arrived.
 
+mod inbox;
 mod runs;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+pub(crate) use inbox::{
+    Answer, Entry, EntryState, Stored, answer_changes, answer_open, entry, inbox, named, open_changes, open_questions,
+    remove_answers, take_changes, withdraw_changes,
+};
 pub(crate) use runs::{kept, load_records, load_stored, oldest, oldest_changes, records_of, run_rows, saved};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     CheckpointError, RunError, ThreadId,
     checkpoint::{Change, Checkpointer, Key, Listing, rows},
-    id::{CallId, RunNo, Seq},
+    id::{RunNo, Seq},
     journal::{Names, Record},
-    value::Payload,
 };
 
 /// The longest reason that a head keeps, in bytes; the whole error went to the caller.
@@ -20,6 +24,9 @@ const REASON: usize = 1000;
 
 /// From this class on, what is listed is kept like a thread and is none.
 pub(crate) const RESERVED_CLASSES: u8 = 128;
+
+/// The class of threads of any status but sleeping that somebody has to look at at a moment.
+pub(crate) const DUE_CLASS: u8 = 10;
 
 /// What a thread is doing, or how its last run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -31,7 +38,7 @@ pub enum Status {
     Interrupted,
     /// The run waits for a moment.
     Sleeping,
-    /// The run was stopped before its next body, to be resumed later.
+    /// The run was stopped before its next body, or is a fork or a staged input that was not begun: to be resumed.
     Drained,
     /// The run waits for a person to say what became of a call.
     InDoubt,
@@ -120,8 +127,10 @@ pub(crate) struct Head {
     pub(crate) updated_ms: u64,
     /// Why it is stuck or failed, cut short.
     pub(crate) reason: Option<String>,
-    /// When the nearest sleep ends.
+    /// When somebody has to look at the paused run: the nearest sleep ends, or its deadline passes.
     pub(crate) due_ms: Option<u64>,
+    /// Whether the paused run may have clean-ups to run when it ends.
+    pub(crate) cleans_up: bool,
     /// What a user marked the thread with.
     pub(crate) tags: BTreeMap<String, String>,
 }
@@ -159,7 +168,7 @@ impl Head {
             }
             reason
         });
-        Self { status, reason, updated_ms: at_ms, due_ms: None, ..self.clone() }
+        Self { status, reason, updated_ms: at_ms, due_ms: None, cleans_up: false, ..self.clone() }
     }
 }
 
@@ -173,8 +182,11 @@ pub(crate) fn head_changes(thread: &ThreadId, head: &Head, changes: &mut Vec<Cha
 
 /// Where a thread with this head stands in the list of threads.
 pub(crate) fn listing(head: &Head) -> Listing {
-    let due_ms = head.due_ms.filter(|_| head.status == Status::Sleeping);
-    Listing { class: head.status.class(), at_ms: due_ms.unwrap_or(head.updated_ms) }
+    match head.due_ms {
+        Some(at_ms) if head.status == Status::Sleeping => Listing { class: head.status.class(), at_ms },
+        Some(at_ms) => Listing { class: DUE_CLASS, at_ms },
+        None => Listing { class: head.status.class(), at_ms: head.updated_ms },
+    }
 }
 
 /// Reads a head row.
@@ -269,60 +281,46 @@ fn corrupt_record(thread: &ThreadId, run: RunNo, error: CheckpointError) -> RunE
     }
 }
 
-/// An answer that has arrived.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Answer {
-    pub(crate) value: Payload,
+/// A request to cancel a thread's run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CancelRequest {
+    pub(crate) reason: Option<String>,
     pub(crate) at_ms: u64,
 }
 
-/// Where an answer waits for its run.
-pub(crate) fn answer_key(question: CallId) -> Key {
-    Key::Answer { question: (question.base, question.ordinal), chunk: 0 }
-}
+/// Where a request to cancel waits for its run.
+pub(crate) const CANCEL: Key = Key::Aside { space: 2, id: 0, chunk: 0 };
 
-/// An answer's rows.
-pub(crate) fn answer_changes(
+/// A request's rows.
+pub(crate) fn cancel_changes(
     thread: &ThreadId,
-    question: CallId,
-    answer: &Answer,
+    request: &CancelRequest,
     changes: &mut Vec<Change>,
 ) -> Result<(), CheckpointError> {
-    let bytes = rmp_serde::to_vec(answer).expect("an answer has nothing that cannot be written");
-    rows::seal(thread, answer_key(question), &bytes, rows::PAYLOAD_LIMIT, changes)
+    let bytes = rmp_serde::to_vec(request).expect("a request has nothing that cannot be written");
+    rows::seal(thread, CANCEL, &bytes, rows::PAYLOAD_LIMIT, changes)
 }
 
-/// Removes an answer.
-pub(crate) fn remove_answer(question: CallId) -> Change {
-    rows::remove(answer_key(question))
+/// Removes a request.
+pub(crate) fn remove_cancel() -> Change {
+    rows::remove(CANCEL)
 }
 
-/// Removes all answers of a thread.
-pub(crate) fn remove_answers() -> Change {
-    let (first, last) = all_answers();
-    Change::RemoveRange(first, last)
+/// Removes all that the outside has sent to a run, and what it was to be sent to.
+pub(crate) fn remove_requests() -> Vec<Change> {
+    let mut changes = remove_answers().to_vec();
+    changes.push(remove_cancel());
+    changes
 }
 
-fn all_answers() -> (Key, Key) {
-    let last = Key::Answer { question: (u128::MAX, u32::MAX), chunk: u16::MAX };
-    (Key::Answer { question: (0, 0), chunk: 0 }, last)
-}
-
-/// The answers that have arrived for a thread.
-pub(crate) async fn answers(
+/// The request to cancel a thread's run that waits for whoever drives it, if there is one.
+pub(crate) async fn cancel_request(
     checkpointer: &Arc<dyn Checkpointer>,
     thread: &ThreadId,
-) -> Result<Vec<(CallId, Answer)>, CheckpointError> {
-    let (first, last) = all_answers();
-    let items = rows::unseal(thread, checkpointer.scan(thread, first, last).await?)?;
-    let mut answers = Vec::with_capacity(items.len());
-    for (key, bytes) in items {
-        if let Key::Answer { question: (base, ordinal), .. } = key {
-            let answer = rmp_serde::from_slice(&bytes).map_err(|error| damaged(thread, key, &error))?;
-            answers.push((CallId { base, ordinal }, answer));
-        }
-    }
-    Ok(answers)
+) -> Result<Option<CancelRequest>, CheckpointError> {
+    let stored = checkpointer.scan(thread, CANCEL, CANCEL.with_chunk(u16::MAX)).await?;
+    let Some((key, bytes)) = rows::unseal(thread, stored)?.into_iter().next() else { return Ok(None) };
+    rmp_serde::from_slice(&bytes).map(Some).map_err(|error| damaged(thread, key, &error))
 }
 
 fn damaged(thread: &ThreadId, key: Key, error: &dyn fmt::Display) -> CheckpointError {

@@ -1,4 +1,29 @@
-//! Questions and answers. Each test names its line in the list of behaviours.
+//! Questions and answers, and where each line of the list of behaviours is shown.
+//!
+//! | line | test |
+//! | --- | --- |
+//! | 44, 49 | `a_question_in_the_body_is_asked_answered_and_used_once` |
+//! | 45 | `a_question_in_a_task_is_answered_each_time_the_task_is_called` |
+//! | 46 | `a_loop_that_asks_each_time_repeats_no_work` |
+//! | 47 | with the cache of tasks |
+//! | 50 | `falsy_answers_are_answers` |
+//! | 51 | `two_equal_questions_in_one_body_have_two_ids_and_two_answers` |
+//! | 52 | `a_new_input_drops_the_old_question_only_if_that_was_chosen` |
+//! | 53 | `answering::one_map_of_ids_answers_five_parallel_questions_and_one_drive_takes_all`, `two_questions_answered_one_at_a_time_take_three_drives` |
+//! | 54, B5 | `answering::a_bare_answer_with_two_open_questions_is_ambiguous_and_consumes_nothing`, `an_answer_that_could_mean_two_questions_changes_nothing` |
+//! | 55 | `an_answer_to_an_unknown_question_is_told_which_are_known`, `answering::a_map_with_one_wrong_answer_stores_nothing` |
+//! | 57 | `an_answer_that_nobody_waits_for_is_refused_and_answers_nothing_later` |
+//! | 58, F15 | `answering::of_racing_answers_one_wins_for_each_question_and_is_used_once`, `answering::answers_in_every_order_with_every_set_of_duplicates_reach_their_questions_once` |
+//! | 59 | `five_questions_are_shown_at_once_and_answered_in_any_order` |
+//! | 61 | `pausing::a_loop_until_the_answer_is_valid_repeats_no_work` |
+//! | 62 | `asking::an_answer_of_the_wrong_type_is_refused_when_it_arrives`, `asking::an_answer_that_does_not_fit_the_schema_is_refused_and_the_right_one_taken` |
+//! | 63 | `pausing`, by the ways to swallow it |
+//! | 65 | `a_pause_is_no_failed_attempt_and_a_retry_has_the_answer_already`, `pausing::a_retry_policy_does_not_swallow_a_pause` |
+//! | 67 | `pausing::a_question_of_a_nested_entrypoint_is_shown_once_and_answered_at_the_parent` |
+//! | 69 | with the streams |
+//! | F16, B21 | `arrivals::an_answer_is_delivered_once_whenever_it_comes` |
+//! | B4 | `answering::parallel_questions_have_ids_of_their_own_and_each_gets_its_answer_in_any_order` |
+//! | B11 | `answering::an_answered_question_is_not_open_before_and_after_the_run_goes_on` |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -306,7 +331,10 @@ fn an_answer_that_could_mean_two_questions_changes_nothing() {
         let paused = thread.invoke(same_key_twice()).await.unwrap();
         let ids: Vec<_> = paused.questions().iter().map(Question::id).collect();
         match thread.answer("a", "1").await.unwrap_err() {
-            AnswerError::Ambiguous { key, ids: shown } => assert_eq!((key.as_str(), shown), ("a", ids.clone())),
+            AnswerError::Ambiguous { key, open } => {
+                let shown: Vec<_> = open.into_iter().map(|(_, id)| id).collect();
+                assert_eq!((key.as_deref(), shown), (Some("a"), ids.clone()));
+            }
             other => panic!("{other}"),
         }
         assert_eq!(thread.resume(same_key_twice).await.unwrap().questions(), paused.questions());
@@ -346,7 +374,7 @@ fn a_question_is_answered_once() {
         let id = thread.invoke(asks_again("it".to_owned())).await.unwrap().questions()[0].id();
         thread.answer(id, true).await.unwrap();
         let conflict = |error| match error {
-            AnswerError::Conflict { question, answered } => assert_eq!((question, answered.as_str()), (id, "true")),
+            AnswerError::Conflict { question, answered, .. } => assert_eq!((question, answered.as_str()), (id, "true")),
             other => panic!("{other}"),
         };
         for _ in 0..2 {

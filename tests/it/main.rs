@@ -2,11 +2,21 @@
 #![allow(clippy::unwrap_used)]
 
 mod again;
+mod answering;
+mod arrivals;
+mod asking;
+mod background;
 mod basics;
+mod cancel;
+mod cancel_sweep;
 mod cancellation;
+mod clock_jumps;
 mod combinators;
 mod crowds;
+mod deadline;
+mod defer;
 mod detached;
+mod drain;
 mod explorer;
 mod failure;
 mod faults;
@@ -15,6 +25,7 @@ mod foreign_wakes;
 mod fork;
 mod history;
 mod identity;
+mod inbox;
 mod interrupts;
 mod memory;
 mod mend;
@@ -22,6 +33,7 @@ mod names;
 mod nested;
 mod nondeterminism;
 mod panics;
+mod pausing;
 mod prune;
 mod random_flows;
 mod recorded;

@@ -8,18 +8,18 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use durably::{
-    CheckpointId, Clock, Keep, Outcome, RunError, Status, Thread, ThreadId,
-    checkpoint::{BoxFuture, Checkpointer, Key, ThreadQuery},
+    CheckpointError, CheckpointId, Clock, Keep, Outcome, RunError, Status, Thread, ThreadId,
+    checkpoint::{BoxFuture, Checkpointer, Commit, Key, Lease, Rows, ThreadPage, ThreadQuery, Ticket},
     entrypoint, interrupt, task,
 };
-use tests::{Chance, on_every_checkpointer, pends, size};
+use tests::{Chance, cut_after_every_record, on_every_checkpointer, pends, size};
 
 #[task]
 async fn work(n: u64) -> u64 {
@@ -116,6 +116,41 @@ fn a_run_that_has_not_ended_keeps_what_it_sees() {
     });
 }
 
+#[test]
+fn a_crash_between_any_two_commits_leaves_a_thread_that_goes_on() {
+    let sums = [0_u64, 1, 3, 6, 10];
+    cut_after_every_record(
+        |builder| builder,
+        async |runtime| {
+            let thread = runtime.thread("t").unwrap();
+            for n in 1..=3 {
+                thread.invoke(add(n)).await.unwrap().completed().unwrap();
+            }
+            thread.prune(Keep::runs(1)).await.unwrap();
+            thread.update(add, 6).await.unwrap();
+            thread.fork(id("4.0")).await.unwrap();
+            thread.stage(add(4)).await.unwrap();
+            thread.resume(add).await.unwrap().completed().unwrap();
+            thread.fork(id("6.1")).to("other").await.unwrap().resume(add).await.unwrap().completed().unwrap();
+            runtime.copy_thread("other", "copy").await.unwrap();
+            thread.prune(Keep::runs(1)).await.unwrap();
+            runtime.thread("copy").unwrap().discard().await.unwrap();
+        },
+        async |runtime, cut| {
+            for thread in ["t", "other", "copy"].map(|name| runtime.thread(name).unwrap()) {
+                let Some(state) = thread.state().await.unwrap() else { continue };
+                assert_eq!(thread.history().limit(1).await.unwrap()[0].id, state.checkpoint);
+                for at in thread.history().await.unwrap() {
+                    thread.state_at(at.id).await.unwrap();
+                }
+                let saved = thread.resume(add).await.unwrap().completed().unwrap();
+                assert!(sums.contains(&saved), "after {cut} commits {} has {saved}", thread.id());
+                assert_eq!(thread.invoke(add(2)).await.unwrap(), Outcome::Completed(saved + 2));
+            }
+        },
+    );
+}
+
 /// A clock that stands still until it is set.
 #[derive(Clone, Debug, Default)]
 struct Hand(Arc<AtomicU64>);
@@ -191,6 +226,64 @@ fn deleting_a_thread_leaves_the_others() {
     });
 }
 
+/// A store whose reads and leases take a while, so that what goes on at once comes in between.
+#[derive(Debug)]
+struct Slow(Arc<dyn Checkpointer>, Mutex<Chance>);
+
+impl Slow {
+    fn new(inner: Arc<dyn Checkpointer>, seed: u64) -> Arc<Self> {
+        Arc::new(Self(inner, Mutex::new(Chance::new(seed))))
+    }
+
+    fn after_a_while<'a, T: 'a>(&self, verb: BoxFuture<'a, T>) -> BoxFuture<'a, T> {
+        let turns = self.1.lock().unwrap().below(4);
+        Box::pin(async move {
+            pends(turns).await;
+            verb.await
+        })
+    }
+}
+
+impl Checkpointer for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+    fn acquire(&self, thread: &ThreadId) -> BoxFuture<'_, Result<Lease, CheckpointError>> {
+        self.after_a_while(self.0.acquire(thread))
+    }
+    fn release(&self, lease: &Lease) {
+        self.0.release(lease);
+    }
+    fn released(&self, thread: &ThreadId) -> BoxFuture<'_, ()> {
+        self.after_a_while(self.0.released(thread))
+    }
+    fn is_leased(&self, thread: &ThreadId) -> bool {
+        self.0.is_leased(thread)
+    }
+    fn commit(&self, commit: Commit) -> Ticket {
+        self.0.commit(commit)
+    }
+    fn get(&self, thread: &ThreadId, key: Key) -> BoxFuture<'_, Result<Option<Vec<u8>>, CheckpointError>> {
+        // What is read is what is there after the while.
+        let thread = thread.clone();
+        self.after_a_while(Box::pin(async move { self.0.get(&thread, key).await }))
+    }
+    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
+        let thread = thread.clone();
+        self.after_a_while(Box::pin(async move { self.0.scan(&thread, first, last).await }))
+    }
+    fn threads(&self, query: ThreadQuery) -> BoxFuture<'_, Result<ThreadPage, CheckpointError>> {
+        self.0.threads(query)
+    }
+    fn delete_thread(&self, thread: &ThreadId) -> BoxFuture<'_, Result<bool, CheckpointError>> {
+        let thread = thread.clone();
+        self.after_a_while(Box::pin(async move { self.0.delete_thread(&thread).await }))
+    }
+    fn close(&self) -> BoxFuture<'_, Result<(), CheckpointError>> {
+        self.0.close()
+    }
+}
+
 /// Nothing of the thread is in the store.
 async fn check_gone(checkpointer: &Arc<dyn Checkpointer>, name: &str) {
     let id = ThreadId::new(name).unwrap();
@@ -216,7 +309,8 @@ fn a_deleted_thread_leaves_nothing_whatever_happens_meanwhile() {
         for round in 0..rounds {
             let name = format!("doomed thread {round} of seed {seed}");
             let checkpointer = world.checkpointer();
-            let runtime = durably::Runtime::builder().shared_checkpointer(checkpointer.clone());
+            let slow = Slow::new(checkpointer.clone(), chance.number());
+            let runtime = durably::Runtime::builder().shared_checkpointer(slow);
             let thread = runtime.thread(&name).unwrap();
             runtime.thread("bystander").unwrap().invoke(grow(1)).await.unwrap().completed().unwrap();
             thread.invoke(grow(2)).await.unwrap().completed().unwrap();
@@ -269,9 +363,11 @@ fn a_deleted_thread_leaves_nothing_whatever_happens_meanwhile() {
 #[test]
 fn a_prune_that_races_with_runs_takes_nothing_that_is_needed() {
     on_every_checkpointer(async |world| {
-        let runtime = world.runtime();
+        let slow = Slow::new(world.checkpointer(), 30);
+        let runtime = durably::Runtime::builder().shared_checkpointer(slow);
         let thread = runtime.thread("t").unwrap();
         let mut chance = Chance::new(29);
+        let mut forks_made = 0;
         let mut sum = 0;
         for round in 0..u64::try_from(size(60)).unwrap() {
             let (n, waits) = (chance.number() % 7, [(); 3].map(|()| chance.below(6)));
@@ -300,7 +396,27 @@ fn a_prune_that_races_with_runs_takes_nothing_that_is_needed() {
             assert_eq!(outcome.unwrap(), Outcome::Completed(sum), "round {round}");
             let state = thread.state().await.unwrap().unwrap();
             assert_eq!((state.status, state.saved().unwrap().unwrap().json()), (Status::Completed, sum.to_string()));
+            // A fork of an earlier run on the same thread wants back what the prune is about to take.
+            let Some(oldest) = thread.runs().limit(3).await.unwrap().pop() else { continue };
+            let begin: CheckpointId = format!("{}.0", oldest.run).parse().unwrap();
+            let prunes = async {
+                pends(waits[0]).await;
+                thread.prune(Keep::runs(1)).await.unwrap();
+            };
+            let forks = async {
+                pends(waits[1]).await;
+                thread.fork(begin).await
+            };
+            match futures::join!(prunes, forks).1 {
+                Ok(forked) => {
+                    forks_made += 1;
+                    sum = forked.resume(add).await.unwrap().completed().unwrap();
+                }
+                Err(RunError::Pruned { .. }) => {}
+                Err(other) => panic!("round {round}: {other:?}"),
+            }
         }
+        println!("{forks_made} forks on the same thread");
         thread.prune(Keep::runs(1)).await.unwrap();
         assert_eq!((thread.size().await.unwrap().runs.len(), thread.runs().await.unwrap().len()), (1, 1));
     });

@@ -5,9 +5,11 @@
 //! | 5, 7, 8 | `previous_is_what_the_last_success_saved` |
 //! | 6, 95 | `an_update_of_a_fresh_thread_is_the_first_runs_previous` |
 //! | 94 | `an_update_of_a_paused_thread_cancels_the_pause_and_is_output_and_previous` |
+//! | 15 | `basics::empty_and_zero_and_unit_and_none_and_no_arguments_are_inputs` |
 //! | 16 | `threads_of_one_store_know_nothing_of_each_other` |
 //! | 20 | `after_a_failure_a_discarding_run_starts_from_nothing` |
 //! | 21, 22, 52 | `verbs::` (resume of a completed and of a fresh thread, invoke of a paused one) |
+//! | 70 | `nested::a_nested_entrypoint_keeps_its_results_over_its_question` |
 //! | 68, 96 | `a_staged_input_runs_when_it_is_resumed` |
 //! | 71, 72, 73 | `a_run_on_a_thread_of_its_own_leaves_the_callers_thread_alone`, `a_nested_entrypoint_has_no_previous` |
 //! | B16 | `a_second_start_of_a_used_name_is_refused_and_the_first_is_recovered` |
@@ -161,7 +163,7 @@ fn an_update_gives_up_a_run_that_does_not_pause_only_if_asked_to() {
         assert_eq!(next.completed().as_deref(), Some("mended good"));
         match runtime.thread("t").unwrap().update(add, 1).await {
             Err(RunError::WrongEntrypoint { recorded, given, .. }) => {
-                assert_eq!((&*recorded, &*given), ("steps", "add"))
+                assert_eq!((&*recorded, &*given), ("steps", "add"));
             }
             other => panic!("{other:?}"),
         }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, panic::Location, sync::Arc};
 
 use sha2::{Digest as _, Sha256};
 
-use super::record::{CallInfo, CallKind};
+use super::record::{Answered, CallInfo, CallKind};
 use crate::{
     id::{CallId, ScopeId},
     output::Recorded,
@@ -123,6 +123,8 @@ pub(crate) struct Call {
     pub(crate) dropped: bool,
     /// Whether its outcome is on its way through the checkpointer or the queue.
     pub(super) in_flight: bool,
+    /// How its question was answered, on the way to its outcome.
+    pub(super) answered: Option<Answered>,
 }
 
 impl Call {
@@ -169,6 +171,16 @@ pub(super) fn body_scope_id(call: CallId) -> ScopeId {
     // The base is a digest already; the ordinal keeps equal calls apart, and the turn keeps a scope from equalling the
     // base of a call.
     ScopeId(call.base.rotate_left(64).wrapping_add(u128::from(call.ordinal) + 1))
+}
+
+/// The scope of one clean-up at an entrypoint's end; `end`: how many ends it had that were undone.
+pub(super) fn clean_up(entrypoint: ScopeId, end: u32, index: u32) -> ScopeId {
+    ScopeId(truncated(
+        Sha256::new_with_prefix(b"durably.clean-up.1\0")
+            .chain_update(entrypoint.0.to_be_bytes())
+            .chain_update(end.to_be_bytes())
+            .chain_update(index.to_be_bytes()),
+    ))
 }
 
 /// The scope of a branch.

@@ -36,6 +36,7 @@ impl Journal {
             loaded: self.loaded_calls.get(&id).copied(),
             dropped: false,
             in_flight: false,
+            answered: None,
         };
         let mut recorded = None;
         if let Some(loaded) = call.loaded {

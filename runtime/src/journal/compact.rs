@@ -5,8 +5,9 @@
 //!
 //! ```text
 //! base 16  ordinal v  kind 1  scope 16  frame 1 [16]  name s  digest 32  length v  preview s  file s  line v
-//! attempts v  at_ms v  took_ms v  0 fingerprint 8 value s | 1 failure s
-//! v: LEB128;  s: v bytes, and they;  frame: 0 none, 1 the scope, 2 another one;  failure: MessagePack by position
+//! attempts v  at_ms v  took_ms v  0 fingerprint 8 value s | 1 failure s  [answered s]
+//! v: LEB128;  s: v bytes, and they;  frame: 0 none, 1 the scope, 2 another one;  failure, answered: MessagePack by position;
+//! answered: only of a question's
 //! ```
 
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::{
 };
 
 pub(super) fn write(outcome: &Outcome, bytes: &mut Vec<u8>) {
-    let Outcome { call, recorded, attempts, at_ms, took_ms } = outcome;
+    let Outcome { call, recorded, attempts, at_ms, took_ms, answered } = outcome;
     write_call(call, bytes);
     for number in [u64::from(*attempts), *at_ms, u64::from(*took_ms)] {
         write_number(number, bytes);
@@ -36,6 +37,10 @@ pub(super) fn write(outcome: &Outcome, bytes: &mut Vec<u8>) {
             let failure = rmp_serde::to_vec(failure).expect("a failure has nothing that cannot be written");
             write_bytes(&failure, bytes);
         }
+    }
+    if let Some(answered) = answered {
+        let answered = rmp_serde::to_vec(answered).expect("a note has nothing that cannot be written");
+        write_bytes(&answered, bytes);
     }
 }
 
@@ -84,20 +89,12 @@ pub(super) fn read(bytes: &[u8], names: &mut Names) -> Result<Outcome, RecordErr
             let fingerprint = u64::from_le_bytes(*rest.array()?);
             Recorded::Value(Payload { fingerprint, bytes: rest.bytes()?.to_vec() })
         }
-        1 => {
-            let failure = rest.bytes()?;
-            let mut reader = rmp_serde::Deserializer::new(failure);
-            let read = serde::Deserialize::deserialize(&mut reader);
-            let failure = read.map_err(|error| RecordError(format!("the failure in it: {error}")))?;
-            if !reader.get_ref().is_empty() {
-                return Err(RecordError("bytes after the failure in it".to_owned()));
-            }
-            Recorded::Failure(failure)
-        }
+        1 => Recorded::Failure(rest.packed("failure")?),
         other => return Err(RecordError(format!("neither a value nor a failure, but {other}"))),
     };
+    let answered = if rest.0.is_empty() { None } else { Some(rest.packed("note of an answer")?) };
     match rest.0.len() {
-        0 => Ok(Outcome { call, recorded: Arc::new(recorded), attempts, at_ms, took_ms }),
+        0 => Ok(Outcome { call, recorded: Arc::new(recorded), attempts, at_ms, took_ms, answered }),
         left => Err(RecordError(format!("{left} bytes after the record's end"))),
     }
 }
@@ -124,6 +121,13 @@ impl<'a> Rest<'a> {
         let preview = self.text()?.to_owned();
         let file = names.text(self.text()?);
         Ok(CallInfo { id, kind, scope, frame, name, digest, length, preview, file, line: self.small()? })
+    }
+
+    /// What is MessagePack.
+    fn packed<T: serde::de::DeserializeOwned>(&mut self, what: &str) -> Result<T, RecordError> {
+        let mut reader = rmp_serde::Deserializer::new(self.bytes()?);
+        let read = T::deserialize(&mut reader).map_err(|error| RecordError(format!("the {what} in it: {error}")))?;
+        if reader.get_ref().is_empty() { Ok(read) } else { Err(RecordError(format!("bytes after the {what} in it"))) }
     }
 
     fn ended() -> RecordError {

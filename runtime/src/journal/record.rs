@@ -31,6 +31,8 @@ pub(crate) enum Record {
     Unread(Unread),
     /// The run ended.
     End(End),
+    /// The run was told to stop: its code is dropped where this is released.
+    Cancel(Cancel),
     /// A run that is nothing but a saved value: set from outside, or taken along by a fork from another thread.
     Update(Update),
 }
@@ -46,6 +48,8 @@ pub(crate) struct Start {
     /// Where the saved value stands that this run sees as `previous`.
     pub(crate) previous: Option<(RunNo, Seq)>,
     pub(crate) at_ms: u64,
+    /// How long the run may take, from here or from its last resume after an end.
+    pub(crate) limit_ms: Option<u64>,
     /// The thread's tags by then.
     pub(crate) tags: BTreeMap<String, String>,
     /// Where the records up to its own first one come from, if it is a fork.
@@ -163,6 +167,29 @@ pub(crate) struct Outcome {
     pub(crate) at_ms: u64,
     /// How long the last attempt took.
     pub(crate) took_ms: u32,
+    /// How it was answered, if it is a question.
+    pub(crate) answered: Option<Answered>,
+}
+
+/// How an answer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum AnswerKind {
+    /// Somebody gave it.
+    Given,
+    /// Nobody gave one in time: it is the question's default.
+    Deadline,
+    /// Somebody cancelled the question.
+    Cancelled,
+}
+
+/// How a question was answered, by whom, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Answered {
+    pub(crate) kind: AnswerKind,
+    /// Whoever answered, as they were named.
+    pub(crate) by: Option<String>,
+    pub(crate) at_ms: u64,
 }
 
 /// A failed attempt with another one to come.
@@ -191,12 +218,7 @@ pub(crate) struct Wait {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Waited {
     /// An answer to this question.
-    Answer {
-        /// What is shown to whoever answers.
-        payload: Payload,
-        /// The type that the answer must have, by name.
-        expects: String,
-    },
+    Answer(std::sync::Arc<Asked>),
     /// This moment.
     Until {
         /// In milliseconds since 1970.
@@ -209,6 +231,29 @@ pub(crate) enum Waited {
     },
     /// Nothing any more: the code dropped its question, as a race's loser.
     Withdrawn,
+}
+
+/// A question, as it was asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    /// What is shown to whoever answers.
+    pub(crate) payload: Payload,
+    /// The type that the answer must have, by name.
+    pub(crate) expects: String,
+    /// The JSON schema that the answer must fit, if one was given.
+    pub(crate) schema: Option<Payload>,
+    /// When it answers itself, if it does.
+    pub(crate) deadline: Option<Deadline>,
+    /// Whether it may be cancelled.
+    pub(crate) cancellable: bool,
+}
+
+/// When a question answers itself, and with what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Deadline {
+    /// In milliseconds since 1970.
+    pub(crate) due_ms: u64,
+    pub(crate) default: Payload,
 }
 
 /// A failed run goes on.
@@ -258,10 +303,51 @@ pub(crate) enum Ended {
         /// The failures it did not get past.
         open: Vec<CallId>,
     },
+    /// With a clean-up that did not come to its end; what the run's own code came to is not written down yet.
+    Unclean {
+        /// Which, and why.
+        message: String,
+        /// The failures that the clean-ups did not get past; resuming opens them again, and only them.
+        open: Vec<CallId>,
+    },
+    /// By its deadline.
+    TimedOut {
+        /// How long it was allowed to take.
+        limit_ms: u64,
+        /// The failures it did not get past.
+        open: Vec<CallId>,
+    },
+    /// By a caller who cancelled it.
+    Cancelled {
+        /// Why, in the caller's words.
+        reason: Option<String>,
+    },
     /// By a caller who gave it up for a new run.
     Discarded,
     /// By going on as a new run.
     Continued,
+}
+
+/// What stops a run from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Cancel {
+    pub(crate) why: Why,
+    pub(crate) at_ms: u64,
+}
+
+/// Why a run is stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Why {
+    /// Somebody cancelled it.
+    Asked {
+        /// In their words.
+        reason: Option<String>,
+    },
+    /// Its deadline has passed.
+    TimedOut {
+        /// How long it was allowed to take.
+        limit_ms: u64,
+    },
 }
 
 /// Why stored bytes are not a record.
@@ -281,6 +367,7 @@ impl Record {
             | Self::Wait(Wait { at_ms, .. })
             | Self::Resume(Resume { at_ms, .. })
             | Self::End(End { at_ms, .. })
+            | Self::Cancel(Cancel { at_ms, .. })
             | Self::Update(Update { at_ms, .. }) => Some(*at_ms),
             Self::Unread(_) => None,
         }
@@ -319,6 +406,7 @@ impl Record {
             Self::Resume(record) => bytes(4, record),
             Self::End(record) => bytes(5, record),
             Self::Unread(record) => bytes(6, record),
+            Self::Cancel(record) => bytes(9, record),
             Self::Update(record) => bytes(20, record),
         }
     }
@@ -339,6 +427,7 @@ impl Record {
             4 => Self::Resume(parse(rest)?),
             5 => Self::End(parse(rest)?),
             6 => Self::Unread(parse(rest)?),
+            9 => Self::Cancel(parse(rest)?),
             20 => Self::Update(parse(rest)?),
             other => return Err(RecordError(format!("a record of unknown kind {other}"))),
         })

@@ -4,7 +4,7 @@
 use super::CallSketch;
 use super::{
     CallInfo, Record,
-    record::{Ended, Waited},
+    record::{Ended, Waited, Why},
 };
 use crate::{output::Recorded, value::Payload};
 
@@ -33,7 +33,7 @@ impl Record {
             Self::Wait(wait) => {
                 let call = told(&wait.call);
                 match &wait.what {
-                    Waited::Answer { payload, .. } => format!("{call} asks {}", payload.preview(SHOWN)),
+                    Waited::Answer(asked) => format!("{call} asks {}", asked.payload.preview(SHOWN)),
                     Waited::Until { due_ms } => format!("{call} waits until {due_ms} ms"),
                     Waited::Refused { reason } => format!("{call} got an answer that was refused: {reason}"),
                     Waited::Withdrawn => format!("{call} was withdrawn"),
@@ -46,8 +46,16 @@ impl Record {
                 Ended::Failed { failure: Recorded::Failure(failure), .. } => format!("the run fails: {failure}"),
                 Ended::Failed { failure: Recorded::Value(_), .. } => "the run fails".to_owned(),
                 Ended::Panicked { message, .. } => format!("the run panics: {message}"),
+                Ended::Unclean { message, .. } => format!("a clean-up fails: {message}"),
+                Ended::TimedOut { limit_ms, .. } => format!("the run took longer than {limit_ms} ms"),
+                Ended::Cancelled { .. } => "the run was cancelled".to_owned(),
                 Ended::Discarded => "the run was given up".to_owned(),
                 Ended::Continued => "the run goes on as a new one".to_owned(),
+            },
+            Self::Cancel(cancel) => match &cancel.why {
+                Why::Asked { reason: Some(reason) } => format!("the run is cancelled: {reason}"),
+                Why::Asked { reason: None } => "the run is cancelled".to_owned(),
+                Why::TimedOut { limit_ms } => format!("the run is stopped: it took longer than {limit_ms} ms"),
             },
             Self::Update(update) => format!("the saved value was set to {}", update.value.preview(SHOWN)),
         }
@@ -75,8 +83,14 @@ impl Record {
             Self::Wait(wait) => {
                 json.text("kind", "wait").call(&wait.call);
                 match &wait.what {
-                    Waited::Answer { payload, expects } => {
-                        json.text("for", "answer").value("payload", payload).text("expects", expects);
+                    Waited::Answer(asked) => {
+                        json.text("for", "answer").value("payload", &asked.payload).text("expects", &asked.expects);
+                        if let Some(schema) = &asked.schema {
+                            json.value("schema", schema);
+                        }
+                        if let Some(deadline) = &asked.deadline {
+                            json.number("due_ms", deadline.due_ms).value("default", &deadline.default);
+                        }
                     }
                     Waited::Until { due_ms } => {
                         json.text("for", "moment").number("due_ms", *due_ms);
@@ -99,28 +113,21 @@ impl Record {
                 json.text("kind", "unread").call(&unread.call).number("ahead", unread.ahead.into());
             }
             Self::End(end) => {
-                json.text("kind", "end");
-                match &end.how {
-                    Ended::Completed { output, save } => {
-                        json.text("how", "completed").value("output", output);
-                        if let Some(save) = save {
-                            json.value("save", save);
+                json.text("kind", "end").ended(&end.how).number("at_ms", end.at_ms);
+            }
+            Self::Cancel(cancel) => {
+                json.text("kind", "cancel");
+                match &cancel.why {
+                    Why::Asked { reason } => {
+                        if let Some(reason) = reason {
+                            json.text("reason", reason);
                         }
                     }
-                    Ended::Failed { failure, .. } => {
-                        json.text("how", "failed").recorded(failure);
-                    }
-                    Ended::Panicked { message, .. } => {
-                        json.text("how", "panicked").text("message", message);
-                    }
-                    Ended::Discarded => {
-                        json.text("how", "discarded");
-                    }
-                    Ended::Continued => {
-                        json.text("how", "continued");
+                    Why::TimedOut { limit_ms } => {
+                        json.number("limit_ms", *limit_ms);
                     }
                 }
-                json.number("at_ms", end.at_ms);
+                json.number("at_ms", cancel.at_ms);
             }
             Self::Update(update) => {
                 json.text("kind", "update").text("entrypoint", &update.entrypoint);
@@ -188,5 +195,41 @@ impl Fields {
     fn call(&mut self, call: &CallInfo) -> &mut Self {
         self.text("call", &call.id.to_string()).text("what", call.kind.word()).text("name", &call.name);
         self.text("arguments", &call.preview).text("file", &call.file).number("line", call.line.into())
+    }
+
+    fn ended(&mut self, how: &Ended) -> &mut Self {
+        match how {
+            Ended::Completed { output, save } => {
+                self.text("how", "completed").value("output", output);
+                if let Some(save) = save {
+                    self.value("save", save);
+                }
+            }
+            Ended::Failed { failure, .. } => {
+                self.text("how", "failed").recorded(failure);
+            }
+            Ended::Panicked { message, .. } => {
+                self.text("how", "panicked").text("message", message);
+            }
+            Ended::Unclean { message, .. } => {
+                self.text("how", "unclean").text("message", message);
+            }
+            Ended::TimedOut { limit_ms, .. } => {
+                self.text("how", "timed out").number("limit_ms", *limit_ms);
+            }
+            Ended::Cancelled { reason } => {
+                self.text("how", "cancelled");
+                if let Some(reason) = reason {
+                    self.text("reason", reason);
+                }
+            }
+            Ended::Discarded => {
+                self.text("how", "discarded");
+            }
+            Ended::Continued => {
+                self.text("how", "continued");
+            }
+        }
+        self
     }
 }

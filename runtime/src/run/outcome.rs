@@ -1,10 +1,10 @@
 //! What a run comes to.
 
-use std::{fmt, time::SystemTime};
+use std::{fmt, sync::Arc, time::SystemTime};
 
 use serde::de::DeserializeOwned;
 
-use crate::{CallId, ValueError, value::Payload};
+use crate::{CallId, ValueError, environment::moment, journal::Asked, scope::OpenQuestion, value::Payload};
 
 /// What a run came to: its end, or a pause.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,8 @@ pub enum Outcome<T> {
     },
     /// It was stopped before its next body, since the runtime drains; a resume goes on.
     Drained,
+    /// It was cancelled, and has cleaned up; [`ThreadState::reason`](crate::ThreadState::reason) says why.
+    Cancelled,
 }
 
 impl<T> Outcome<T> {
@@ -30,7 +32,7 @@ impl<T> Outcome<T> {
     pub fn completed(self) -> Option<T> {
         match self {
             Self::Completed(value) => Some(value),
-            Self::Interrupted(_) | Self::Sleeping { .. } | Self::Drained => None,
+            Self::Interrupted(_) | Self::Sleeping { .. } | Self::Drained | Self::Cancelled => None,
         }
     }
 
@@ -38,7 +40,7 @@ impl<T> Outcome<T> {
     pub fn questions(&self) -> &[Question] {
         match self {
             Self::Interrupted(questions) => questions,
-            Self::Completed(_) | Self::Sleeping { .. } | Self::Drained => &[],
+            Self::Completed(_) | Self::Sleeping { .. } | Self::Drained | Self::Cancelled => &[],
         }
     }
 
@@ -49,6 +51,7 @@ impl<T> Outcome<T> {
             Self::Interrupted(_) => "interrupted",
             Self::Sleeping { .. } => "sleeping",
             Self::Drained => "drained",
+            Self::Cancelled => "cancelled",
         }
     }
 
@@ -59,6 +62,7 @@ impl<T> Outcome<T> {
             Self::Interrupted(questions) => Outcome::Interrupted(questions),
             Self::Sleeping { until } => Outcome::Sleeping { until },
             Self::Drained => Outcome::Drained,
+            Self::Cancelled => Outcome::Cancelled,
         })
     }
 }
@@ -68,8 +72,14 @@ impl<T> Outcome<T> {
 pub struct Question {
     pub(crate) id: CallId,
     pub(crate) key: String,
-    pub(crate) payload: Payload,
+    pub(crate) asked: Arc<Asked>,
     pub(crate) refused: Option<String>,
+}
+
+impl From<OpenQuestion> for Question {
+    fn from(OpenQuestion { id, key, asked, refused }: OpenQuestion) -> Self {
+        Self { id, key, asked, refused }
+    }
 }
 
 impl Question {
@@ -88,7 +98,7 @@ impl Question {
     /// What is shown to whoever answers, as JSON text.
     #[must_use]
     pub fn payload(&self) -> String {
-        self.payload.to_json()
+        self.asked.payload.to_json()
     }
 
     /// What is shown to whoever answers, as the type that the code asked with.
@@ -97,13 +107,46 @@ impl Question {
     ///
     /// [`ValueError`] if it is of another type.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ValueError> {
-        self.payload.decode()
+        self.asked.payload.decode()
     }
 
-    /// Why the newest answer to it was not taken, if one came that is of another type than the code wants.
+    /// The type that the code wants as an answer, by its Rust name.
+    #[must_use]
+    pub fn expects(&self) -> &str {
+        &self.asked.expects
+    }
+
+    /// The JSON schema that an answer must fit, as JSON text, if the code gave one: see
+    /// [`Interrupt::schema`](crate::Interrupt::schema).
+    #[must_use]
+    pub fn schema(&self) -> Option<String> {
+        self.asked.schema.as_ref().map(Payload::to_plain_json)
+    }
+
+    /// When it answers itself with its default, if it does: see [`Interrupt::or_after`](crate::Interrupt::or_after).
+    #[must_use]
+    pub fn due(&self) -> Option<SystemTime> {
+        self.asked.deadline.as_ref().map(|deadline| moment(deadline.due_ms))
+    }
+
+    /// What it answers itself with when it is due, as JSON text.
+    #[must_use]
+    pub fn default_answer(&self) -> Option<String> {
+        self.asked.deadline.as_ref().map(|deadline| deadline.default.to_json())
+    }
+
+    /// Whether it may be [cancelled](crate::Thread::cancel_question): see
+    /// [`Interrupt::cancellable`](crate::Interrupt::cancellable).
+    #[must_use]
+    pub fn is_cancellable(&self) -> bool {
+        self.asked.cancellable
+    }
+
+    /// Why the newest answer to it was not taken, if one came that is of another type than the code wants. An answer is
+    /// checked when it is given, where this process knows the type; else when the run goes on, and then this tells.
     ///
     /// ```
-    /// use durably::{Runtime, entrypoint, interrupt};
+    /// use durably::{AnswerError, Runtime, entrypoint, interrupt};
     ///
     /// #[entrypoint]
     /// async fn count() -> u32 {
@@ -111,12 +154,12 @@ impl Question {
     /// }
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// let runtime = Runtime::builder().memory();
-    /// let thread = runtime.thread("t")?;
-    /// thread.invoke(count()).await?;
-    /// thread.answer("number", "many").await?; // its type is looked at when the run goes on
-    /// let paused = thread.resume(count).await?;
-    /// assert!(paused.questions()[0].refused().is_some_and(|why| why.contains("u32")));
+    /// let thread = Runtime::builder().memory().thread("t")?;
+    /// let paused = thread.invoke(count()).await?;
+    /// assert_eq!(paused.questions()[0].expects(), "u32");
+    /// let error = thread.answer("number", "many").await.unwrap_err(); // this process has come by the code
+    /// assert!(matches!(error, AnswerError::WrongType { .. }), "{error}");
+    /// assert_eq!(thread.resume(count).await?.questions()[0].refused(), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -129,7 +172,7 @@ impl Question {
 
 impl PartialEq for Question {
     fn eq(&self, other: &Self) -> bool {
-        (self.id, &self.key, &self.payload) == (other.id, &other.key, &other.payload)
+        (self.id, &self.key, &self.asked.payload) == (other.id, &other.key, &other.asked.payload)
     }
 }
 
@@ -140,8 +183,9 @@ impl fmt::Debug for Question {
         f.debug_struct("Question")
             .field("key", &self.key)
             .field("id", &self.id)
-            .field("payload", &self.payload)
+            .field("payload", &self.asked.payload)
+            .field("expects", &self.asked.expects)
             .field("refused", &self.refused)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -15,7 +15,7 @@ use crate::checkpoint::{CheckpointError, SledCheckpointer};
 use crate::{
     Clock, Definition, Durability, EntrypointFn, Keep, Observer, ReplacedCall,
     checkpoint::{Checkpointer, MemoryCheckpointer},
-    environment::{Environment, Gate, Replacement, SystemClock, replacement},
+    environment::{AnswerTypes, Environment, Gate, Replacement, SystemClock, replacement},
 };
 
 /// Builds a [`Runtime`]: `Runtime::builder()`, then what it needs, then one of [`open`](Self::open),
@@ -211,6 +211,8 @@ impl RuntimeBuilder {
             gate: self.gate,
             replays_only: self.replays_only,
             draining: AtomicBool::new(false),
+            answer_types: AnswerTypes::default(),
+            due: tokio::sync::Notify::new(),
         };
         let inner = Inner {
             environment: Arc::new(environment),
@@ -219,6 +221,7 @@ impl RuntimeBuilder {
             retention: self.retention,
             prunes: Prunes::default(),
             running: std::sync::Mutex::default(),
+            drives: super::drain::Drives::default(),
         };
         Runtime { inner: Arc::new(inner) }
     }

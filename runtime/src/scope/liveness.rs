@@ -1,20 +1,26 @@
 //! Which of a run's calls are alive, who is to be woken for them, and what waits for the outside.
 
-use std::{collections::BTreeMap, sync::Arc, task::Waker, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    task::Waker,
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
 use super::{InnerSignal, Polls};
 use crate::{
-    journal::{Journal, Slot},
-    value::Payload,
+    environment::AnswerCheck,
+    id::CallId,
+    journal::{Asked, Journal, Slot},
 };
 
 /// What a call waits for outside of the process.
 #[derive(Clone, Debug)]
 pub(super) enum Waits {
-    /// An answer to a question with this payload.
-    Answer(Payload),
+    /// An answer to this question, which today's code checks so.
+    Answer(Arc<Asked>, AnswerCheck),
     /// This moment, in milliseconds since 1970.
     Until(u64),
 }
@@ -23,13 +29,15 @@ pub(super) enum Waits {
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
     activities: Vec<Activity>,
-    /// How many bodies are alive: begun, read by somebody, and not waiting for the outside.
-    live: usize,
+    /// The places of the bodies that are alive: begun, read by somebody, and not waiting for the outside.
+    live: BTreeSet<usize>,
     /// Calls that were found to be read by nobody; some of them may be read again since.
     unread: Vec<Slot>,
     /// Calls that wait for the outside, in the order in which they began to.
     waits: BTreeMap<u64, (Slot, Waits)>,
     next_wait: u64,
+    /// Which calls wait for answers, by their questions.
+    asking: HashMap<CallId, Slot>,
 }
 
 /// What is known of a call beside the journal.
@@ -46,6 +54,8 @@ pub(super) struct Activity {
     pub(super) waker: Option<Waker>,
     /// Of the body, while it waits for us.
     pub(super) body: Option<Waker>,
+    /// Whether the body waits until its question is open.
+    pub(super) waits_to_open: bool,
     /// Whether it has a body that was begun and has not ended.
     pub(super) begun: bool,
     /// It was woken, and not polled since.
@@ -77,6 +87,7 @@ impl Liveness {
             self.activities.resize_with(index + 1, Activity::default);
         }
         self.activities[index] = Activity { slot: Some(slot), ..Activity::default() };
+        self.live.remove(&index);
     }
 
     /// What is known of a claimed call.
@@ -91,7 +102,8 @@ impl Liveness {
         unread.retain(|slot| journal.call(*slot).is_some() && is_unread(slot));
         // Where nothing waits for the outside nobody could bring the run to go on: it is not looked at so closely.
         let all_count = self.unread.is_empty() && self.waits.is_empty();
-        self.live > 0 && (all_count || self.activities.iter().any(|of| self.is_polled(journal, of)))
+        let is_polled = |place: &usize| self.is_polled(journal, &self.activities[*place]);
+        !self.live.is_empty() && (all_count || self.live.iter().any(is_polled))
     }
 
     /// Whether the body is alive, and everything around it is read.
@@ -154,9 +166,9 @@ impl Liveness {
         if live != activity.counted {
             activity.counted = live;
             if live {
-                self.live += 1;
+                self.live.insert(slot.index());
             } else {
-                self.live -= 1;
+                self.live.remove(&slot.index());
             }
         }
     }
@@ -168,6 +180,9 @@ impl Liveness {
             return;
         }
         activity.wait = Some(self.next_wait);
+        if let (Waits::Answer(..), Some(call)) = (&waits, journal.call(slot)) {
+            self.asking.insert(call.id, slot);
+        }
         self.waits.insert(self.next_wait, (slot, waits));
         self.next_wait += 1;
         self.shift_blocked(journal, slot, true);
@@ -175,8 +190,9 @@ impl Liveness {
 
     /// The call's body is over, or gone.
     pub(super) fn end(&mut self, journal: &Journal, slot: Slot) {
-        if journal.call(slot).is_none() {
-            return;
+        let Some(call) = journal.call(slot) else { return };
+        if self.asking.get(&call.id) == Some(&slot) {
+            self.asking.remove(&call.id);
         }
         let activity = &mut self.activities[slot.index()];
         activity.begun = false;
@@ -220,7 +236,16 @@ impl Liveness {
     /// Whether the call waits for an answer.
     pub(super) fn asks(&self, slot: Slot) -> bool {
         let wait = self.activities[slot.index()].wait;
-        wait.and_then(|place| self.waits.get(&place)).is_some_and(|(_, waits)| matches!(waits, Waits::Answer(_)))
+        wait.and_then(|place| self.waits.get(&place)).is_some_and(|(_, waits)| matches!(waits, Waits::Answer(..)))
+    }
+
+    /// The call that waits for an answer to this question, and how today's code checks one.
+    pub(super) fn asking(&self, question: CallId) -> Option<(Slot, AnswerCheck)> {
+        let slot = *self.asking.get(&question)?;
+        match self.waits.get(&self.activities[slot.index()].wait?)? {
+            (_, Waits::Answer(_, check)) => Some((slot, *check)),
+            (_, Waits::Until(_)) => None,
+        }
     }
 
     /// How long its body has waited for the outside, all in all.

@@ -2,9 +2,11 @@
 
 mod bodies;
 mod calls;
+mod cleaning;
 mod driving;
 mod liveness;
 mod outbox;
+mod questions;
 mod run;
 mod waiting;
 mod wake;
@@ -17,8 +19,10 @@ use std::{
     task::{Context, Poll},
 };
 
+pub(crate) use cleaning::{Action, Cleaning};
+pub(crate) use questions::Earlier;
 pub(crate) use run::{Driving, Hold, Mode, Run, Step, Stop};
-pub(crate) use waiting::Quiet;
+pub(crate) use waiting::{Asking, OpenQuestion, Quiet};
 pub(crate) use wake::{BodySignal, InnerSignal, Polls, Signal, outside, wake_for_release};
 
 use crate::journal::{Scope, Slot};

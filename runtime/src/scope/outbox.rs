@@ -16,7 +16,7 @@ use crate::{
     RunError,
     checkpoint::{Change, Commit, Expect, Ticket},
     environment::Event,
-    journal::{Frame, Record, Then, Waited},
+    journal::{Frame, Record, Then},
     storage,
 };
 
@@ -121,13 +121,12 @@ impl Run {
                 }
                 let before = state.outbox.overlay.len();
                 at_once |= entry.at_once;
-                if let Record::Wait(wait) = &entry.record
-                    && matches!(wait.what, Waited::Refused { .. })
-                {
-                    state.outbox.overlay.push(storage::remove_answer(wait.call.id));
+                let changes = &mut state.outbox.overlay;
+                if let Record::Cancel(_) = &entry.record {
+                    changes.push(storage::remove_cancel());
                 }
-                let sealed =
-                    storage::record_changes(&self.thread, self.no, entry.seq, &entry.record, &mut state.outbox.overlay);
+                let sealed = storage::record_changes(&self.thread, self.no, entry.seq, &entry.record, changes)
+                    .and_then(|()| state.questions.follow(&self.thread, entry.seq, &entry.record, changes));
                 if let Err(error) = sealed {
                     state.outbox.overlay.truncate(before);
                     (state.outbox.cut, cut_now) = (true, true);
@@ -184,7 +183,13 @@ impl Run {
                         }
                     }
                     Then::HandOn(slot, _) => seen.push((*slot, true)),
-                    Then::Nothing | Then::Opened | Then::TryAgain(_) => {}
+                    Then::Opened(slot) if state.journal.call(*slot).is_some() => {
+                        let activity = state.liveness.of(*slot);
+                        if std::mem::take(&mut activity.waits_to_open) {
+                            wake.extend(activity.body.take());
+                        }
+                    }
+                    Then::Nothing | Then::Opened(_) | Then::Cancel | Then::TryAgain(_) => {}
                 }
                 let tries_again = matches!(then, Then::TryAgain(_));
                 if let Some(slot) = state.journal.recorded(then) {

@@ -2,21 +2,46 @@
 
 use std::{
     collections::HashMap,
+    future::{pending, poll_fn},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
 use super::{
+    Earlier,
     liveness::Waits,
     run::{Run, State},
 };
 use crate::{
     ValueError,
-    id::CallId,
-    journal::{Call, Slot, Waited},
+    environment::{AnswerCheck, moment},
+    id::{CallId, Seq},
+    journal::{Asked, Deadline, Slot, Waited},
+    output::Recorded,
+    storage::{self, Answer, Entry, EntryState},
     value::Payload,
 };
+
+/// What a call asks, as the code has it.
+pub(crate) struct Asking {
+    pub(crate) payload: Payload,
+    pub(crate) expects: &'static str,
+    pub(crate) check: AnswerCheck,
+    pub(crate) schema: Option<Payload>,
+    /// After how long it answers itself, and with what.
+    pub(crate) after: Option<(Duration, Payload)>,
+    pub(crate) cancellable: bool,
+}
+
+/// An open question, for whoever may answer it.
+pub(crate) struct OpenQuestion {
+    pub(crate) id: CallId,
+    pub(crate) key: String,
+    pub(crate) asked: Arc<Asked>,
+    /// Why the newest answer was not taken.
+    pub(crate) refused: Option<String>,
+}
 
 /// What a run waits for when nothing in it is alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,21 +59,26 @@ pub(crate) enum Quiet {
 }
 
 impl Run {
-    /// Opens the call's question, unless an earlier drive did.
-    pub(crate) fn open_question(self: &Arc<Self>, slot: Slot, payload: Payload, expects: &str) {
-        {
+    /// Opens the call's question, unless an earlier drive did; as it is on record.
+    pub(crate) fn open_question(self: &Arc<Self>, slot: Slot, asking: Asking) -> Option<Arc<Asked>> {
+        let asked = {
             let mut state = self.lock();
-            if state.journal.call(slot).is_none() {
-                return;
-            }
-            if state.journal.loaded_wait(slot).is_none() {
-                let now = self.environment.now_ms();
-                let what = Waited::Answer { payload: payload.clone(), expects: expects.to_owned() };
-                state.journal.wait(slot, what, now);
-            }
-            state.begin_wait(slot, Waits::Answer(payload));
-        }
+            state.journal.call(slot)?;
+            let check = asking.check;
+            let asked = match state.journal.loaded_wait(slot) {
+                Some(Waited::Answer(asked)) => asked.clone(),
+                _ => {
+                    let now = self.environment.now_ms();
+                    let asked = Arc::new(asking.open_at(now));
+                    state.journal.wait(slot, Waited::Answer(asked.clone()), now);
+                    asked
+                }
+            };
+            state.begin_wait(slot, Waits::Answer(asked.clone(), check));
+            asked
+        };
         self.nudge();
+        Some(asked)
     }
 
     /// Sets the call's timer, unless an earlier drive did; when it is due.
@@ -75,8 +105,34 @@ impl Run {
         due
     }
 
+    /// The next answer to the call's question: one that was given, or its default when it is due.
+    pub(crate) async fn next_answer(self: &Arc<Self>, slot: Slot, asked: &Asked) -> Answer {
+        let Some(Deadline { due_ms, default }) = &asked.deadline else {
+            return poll_fn(|cx| self.poll_answer(slot, cx)).await;
+        };
+        let mut due = self.environment.clock.sleep_until(moment(*due_ms));
+        let given = poll_fn(|cx| match self.poll_answer(slot, cx) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending => due.as_mut().poll(cx).map(|()| None),
+        });
+        if let Some(answer) = given.await {
+            return answer;
+        }
+        // The default goes through the inbox as any answer does: whichever is there first counts.
+        let Some((id, entry)) = poll_fn(|cx| self.poll_open(slot, cx)).await else { return pending().await };
+        let default = Answer::at_deadline(default.clone(), self.environment.now_ms());
+        let store = &self.environment.checkpointer;
+        match storage::answer_open(store, &self.thread, self.epoch, (id, &entry), default).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.fail(error.into());
+                pending().await
+            }
+        }
+    }
+
     /// The answer to the call's question, once there is one.
-    pub(crate) fn poll_answer(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<Payload> {
+    fn poll_answer(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<Answer> {
         let mut state = self.lock();
         let Some(id) = state.journal.call(slot).map(|call| call.id) else { return Poll::Pending };
         match state.answers.remove(&id) {
@@ -86,6 +142,30 @@ impl Run {
                 Poll::Pending
             }
         }
+    }
+
+    /// The call's question as its row in the inbox has it, once that is written; `None`: the call is gone.
+    fn poll_open(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<Option<(CallId, Entry)>> {
+        let mut state = self.lock();
+        let Some(id) = state.journal.call(slot).map(|call| call.id) else { return Poll::Ready(None) };
+        if let Some(entry) = state.questions.get(id) {
+            return Poll::Ready(Some((id, entry.clone())));
+        }
+        let activity = state.liveness.of(slot);
+        (activity.body, activity.waits_to_open) = (Some(cx.waker().clone()), true);
+        Poll::Pending
+    }
+
+    /// The call's question ends with this answer, as this value.
+    pub(crate) fn finish_answered(self: &Arc<Self>, slot: Slot, answer: &Answer, value: Payload) {
+        {
+            let mut state = self.lock();
+            let Some(id) = state.journal.call(slot).map(|call| call.id) else { return };
+            state.answers.remove(&id);
+            state.questions.take(id, answer);
+            state.journal.note_answer(slot, answer.how.clone());
+        }
+        self.finish(slot, Recorded::Value(value), 0);
     }
 
     /// How long the call's body has waited for the outside, all in all: its timeout stands still meanwhile.
@@ -108,25 +188,44 @@ impl Run {
         self.nudge();
     }
 
-    /// Takes over what earlier drives refused.
-    pub(crate) fn remember_refusals(&self, refused: HashMap<CallId, String>) {
-        self.lock().refused = refused;
+    /// Takes over what earlier drives refused and left open.
+    pub(crate) fn remember(&self, earlier: Earlier) {
+        let mut state = self.lock();
+        (state.questions, state.refused) = (earlier.questions, earlier.refused);
     }
 
-    /// An answer has arrived while the run is driven.
-    pub(crate) fn deliver(self: &Arc<Self>, question: CallId, answer: Payload) {
+    /// Takes over what is in the inbox; the open questions that are not.
+    pub(crate) fn take_inbox(self: &Arc<Self>, inbox: Vec<(CallId, Entry)>) -> Vec<(CallId, Entry)> {
+        let mut rows = HashMap::with_capacity(inbox.len());
+        for (question, entry) in inbox {
+            if let EntryState::Answered(answer) = &entry.state {
+                self.deliver(question, entry.asked, answer.clone());
+            }
+            rows.insert(question, entry);
+        }
+        self.lock().questions.missing(&rows)
+    }
+
+    /// An answer has arrived while the run is driven, for the question that was asked by this record.
+    pub(crate) fn deliver(self: &Arc<Self>, question: CallId, asked: Seq, answer: Answer) {
         let waker = {
             let mut state = self.lock();
-            let State { answers, journal, liveness, .. } = &mut *state;
+            if state.questions.get(question).is_none_or(|entry| entry.asked != asked) {
+                // It is over, or was dropped and is asked anew.
+                return;
+            }
+            let State { answers, liveness, .. } = &mut *state;
             answers.insert(question, answer);
-            let slot = liveness
-                .waits()
-                .find_map(|(slot, _)| journal.call(*slot).is_some_and(|call| call.id == question).then_some(*slot));
-            slot.and_then(|slot| liveness.of(slot).body.take())
+            liveness.asking(question).and_then(|(slot, _)| liveness.of(slot).body.take())
         };
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    /// How the code that asks this question now checks an answer, if it stands at it.
+    pub(crate) fn answer_check(&self, question: CallId) -> Option<AnswerCheck> {
+        self.lock().liveness.asking(question).map(|(_, check)| check)
     }
 
     /// Whether any call waits for the outside.
@@ -140,25 +239,28 @@ impl Run {
         if state.is_alive() || state.journal.has_appended() || state.outbox.holds_back(self.mode) {
             return Quiet::Not;
         }
-        let mut until = None;
+        let now = self.environment.now_ms();
+        let mut until: Option<u64> = None;
         let mut asks = false;
         for (slot, waits) in state.liveness.waits() {
-            if state.journal.call(*slot).is_some_and(|call| state.journal.is_orphaned(&call.scope)) {
+            let Some(call) = state.journal.call(*slot) else { continue };
+            if state.journal.is_orphaned(&call.scope) {
                 // The body on the pool that asked is being ended: its question goes with it, and is withdrawn.
                 return Quiet::Not;
             }
-            match waits {
-                Waits::Until(due) => until = Some(until.map_or(*due, |until: u64| until.min(*due))),
-                Waits::Answer(_) => {
+            let due = match waits {
+                Waits::Until(due) => Some(*due),
+                Waits::Answer(asked, _) => {
                     asks = true;
-                    let is_answered = |call: &Call| state.answers.contains_key(&call.id);
-                    if state.journal.call(*slot).is_some_and(is_answered)
-                        && state.liveness.would_look(&state.journal, *slot)
-                    {
+                    let due = asked.deadline.as_ref().map(|deadline| deadline.due_ms);
+                    let is_answered = due.is_some_and(|due| due <= now) || state.answers.contains_key(&call.id);
+                    if is_answered && state.liveness.would_look(&state.journal, *slot) {
                         return Quiet::Not;
                     }
+                    due
                 }
-            }
+            };
+            until = until.into_iter().chain(due).min();
         }
         if asks {
             return Quiet::Questions(until);
@@ -170,18 +272,33 @@ impl Run {
         }
     }
 
-    /// The open questions, in the order in which they were asked: id, key, payload, and why the newest answer was refused.
-    pub(crate) fn questions(&self) -> Vec<(CallId, String, Payload, Option<String>)> {
+    /// The open questions, in the order in which they were asked.
+    pub(crate) fn questions(&self) -> Vec<OpenQuestion> {
         let state = self.lock();
         let asked = state.liveness.waits().filter_map(|(slot, waits)| match waits {
-            Waits::Answer(payload) => {
+            Waits::Answer(asked, _) => {
                 let call = state.journal.call(*slot)?;
                 let refused = state.refused.get(&call.id).cloned();
-                Some((call.id, call.name.clone().into_owned(), payload.clone(), refused))
+                Some(OpenQuestion { id: call.id, key: call.name.clone().into_owned(), asked: asked.clone(), refused })
             }
             Waits::Until(_) => None,
         });
-        asked.collect()
+        let (answered, open): (Vec<_>, Vec<_>) = asked.partition(|asked| state.answers.contains_key(&asked.id));
+        // One that was answered and that the code does not look at yet is nobody's to answer.
+        if open.is_empty() { answered } else { open }
+    }
+}
+
+impl Asking {
+    /// As it is recorded when it is asked now.
+    fn open_at(self, now_ms: u64) -> Asked {
+        let Self { payload, expects, schema, after, cancellable, .. } = self;
+        let deadline = after.map(|(after, default)| {
+            let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+            // Rounded up: the time to answer is never shorter than asked for.
+            Deadline { due_ms: now_ms.saturating_add(after).saturating_add(1), default }
+        });
+        Asked { payload, expects: expects.to_owned(), schema, deadline, cancellable }
     }
 }
 

@@ -201,7 +201,7 @@ impl ReplayCheck<'_> {
             rows.changes(&file.thread, run, &mut changes)?;
             store.commit(Commit { thread: file.thread.clone(), expect: Vec::new(), changes }).await?;
             let runtime = builder.replays_only().checkpointer(store);
-            let registered = runtime.registered(&entrypoint)?;
+            let registered = runtime.registered(entrypoint.clone())?;
             let thread = Thread::new(runtime, file.thread.clone());
             let replay = registered.resume(thread);
             tokio::select! {
@@ -212,7 +212,8 @@ impl ReplayCheck<'_> {
             }
         });
         match outcome {
-            Ok(Outcome::Completed(_)) | Err(RunError::Failed(_) | RunError::Panicked { .. }) => {
+            Ok(Outcome::Completed(_) | Outcome::Cancelled)
+            | Err(RunError::Failed(_) | RunError::Panicked { .. } | RunError::TimedOut { .. }) => {
                 Verdict::Compatible(Reach::Ends)
             }
             Ok(Outcome::Interrupted(_)) => Verdict::Compatible(Reach::Asks),
@@ -298,6 +299,7 @@ impl RunRows {
             updated_ms: self.start.at_ms,
             reason: None,
             due_ms: None,
+            cleans_up: false,
             tags: self.start.tags.clone(),
         };
         storage::head_changes(thread, &head, changes)?;

@@ -10,6 +10,10 @@ use crate::{
 impl Thread {
     /// Copies all rows of this thread to a fresh one, in one step.
     pub(crate) async fn copy_to(&self, to: &Self) -> Result<(), RunError> {
+        let exists = || RunError::ThreadExists { thread: to.id.clone() };
+        if self.id == to.id {
+            return Err(exists());
+        }
         let checkpointer = self.runtime.checkpointer();
         // Nobody runs the one, and nobody begins the other meanwhile.
         let _source = hold(self, false).await?;
@@ -26,7 +30,7 @@ impl Thread {
         changes.push(Change::List(storage::listing(&head)));
         let expect = vec![Expect::Lease(target.lease.epoch), Expect::Absent(Key::Head)];
         match checkpointer.commit(Commit { thread: to.id.clone(), expect, changes }).await {
-            Err(CheckpointError::Conflict { .. }) => Err(RunError::ThreadExists { thread: to.id.clone() }),
+            Err(CheckpointError::Conflict { .. }) => Err(exists()),
             answer => Ok(answer?),
         }
     }

@@ -229,8 +229,8 @@ impl ThreadFile {
                     match storage::read_answer(payload) {
                         Some(answer) => format!(
                             "{{\"answer_to\":\"{question}\",\"value\":{},\"at_ms\":{}}}",
-                            answer.value.to_json(),
-                            answer.at_ms
+                            answer.value.map_or_else(|| "null".to_owned(), |value| value.to_json()),
+                            answer.how.at_ms
                         ),
                         None => format!("{{\"answer_to\":\"{question}\",\"damaged\":\"not an answer\"}}"),
                     }

@@ -1,6 +1,10 @@
 //! A thread's checkpoints, newest first, read a page at a time.
 
-use std::{fmt, future::IntoFuture, time::SystemTime};
+use std::{
+    fmt,
+    future::IntoFuture,
+    time::{Duration, SystemTime},
+};
 
 use super::{
     Thread,
@@ -8,11 +12,11 @@ use super::{
     saved::RecordedValue,
 };
 use crate::{
-    CallId, CheckpointId, Failure, RunError, Status,
+    AnswerKind, CallId, CheckpointId, Failure, RunError, Status,
     checkpoint::BoxFuture,
     environment::moment,
     id::{RunNo, Seq},
-    journal::{CallInfo, CallSketch, Ended, Record, Waited},
+    journal::{CallInfo, CallSketch, Ended, Record, Waited, Why},
     output::Recorded,
     storage,
 };
@@ -94,8 +98,12 @@ pub enum CheckpointWhat {
         id: CallId,
         /// The interrupt.
         call: CallSketch,
-        /// The answer.
+        /// The answer; `null` if the question was cancelled.
         value: RecordedValue,
+        /// How it came.
+        how: AnswerKind,
+        /// Who answered, if they said so.
+        by: Option<String>,
     },
     /// An answer could not be used; the question stayed open.
     Refused {
@@ -151,6 +159,28 @@ pub enum CheckpointWhat {
         /// Where and with what message.
         message: String,
     },
+    /// The run was told to stop: its code is dropped here, and it cleans up.
+    Stopped {
+        /// Why, in the words of whoever cancelled it.
+        reason: Option<String>,
+        /// How long it was allowed to take, if its deadline stopped it.
+        limit: Option<Duration>,
+    },
+    /// What the run had left to be done at its end failed.
+    CleanUpFailed {
+        /// What failed.
+        message: String,
+    },
+    /// The run ended by its deadline.
+    TimedOut {
+        /// How long it was allowed to take.
+        limit: Duration,
+    },
+    /// The run ended as cancelled.
+    Cancelled {
+        /// Why, in the words of whoever cancelled it.
+        reason: Option<String>,
+    },
     /// The run was given up.
     Discarded,
     /// The run went on as a new run.
@@ -180,6 +210,8 @@ pub enum CheckpointKind {
     Sleep,
     /// A failed run that was gone on with.
     Resumed,
+    /// A cancellation or a deadline that stopped the run.
+    Stopped,
     /// A run's end, however it ended.
     Ended,
     /// A saved value that was set from outside.
@@ -199,7 +231,13 @@ impl CheckpointWhat {
                     Recorded::Value(value) => {
                         let value = RecordedValue(value.clone());
                         match call.kind {
-                            crate::CallKind::Interrupt => Self::Answer { id, call, value },
+                            crate::CallKind::Interrupt => {
+                                let (how, by) = match outcome.answered {
+                                    Some(answered) => (answered.kind, answered.by),
+                                    None => (AnswerKind::Given, None),
+                                };
+                                Self::Answer { id, call, value, how, by }
+                            }
                             _ => Self::Value { id, call, value },
                         }
                     }
@@ -213,7 +251,7 @@ impl CheckpointWhat {
             Record::Wait(wait) => {
                 let (id, call) = sketch(&wait.call);
                 match wait.what {
-                    Waited::Answer { payload, .. } => Self::Question { id, call, payload: RecordedValue(payload) },
+                    Waited::Answer(asked) => Self::Question { id, call, payload: RecordedValue(asked.payload.clone()) },
                     Waited::Until { due_ms } => Self::Sleep { id, call, until: moment(due_ms) },
                     Waited::Refused { reason } => Self::Refused { id, call, reason },
                     Waited::Withdrawn => Self::Withdrawn { id, call },
@@ -232,8 +270,17 @@ impl CheckpointWhat {
                 Ended::Failed { failure: Recorded::Failure(failure), .. } => Self::Failed { failure: Some(failure) },
                 Ended::Failed { failure: Recorded::Value(_), .. } => Self::Failed { failure: None },
                 Ended::Panicked { message, .. } => Self::Panicked { message },
+                Ended::Unclean { message, .. } => Self::CleanUpFailed { message },
+                Ended::TimedOut { limit_ms, .. } => Self::TimedOut { limit: Duration::from_millis(limit_ms) },
+                Ended::Cancelled { reason } => Self::Cancelled { reason },
                 Ended::Discarded => Self::Discarded,
                 Ended::Continued => Self::Continued,
+            },
+            Record::Cancel(cancel) => match cancel.why {
+                Why::Asked { reason } => Self::Stopped { reason, limit: None },
+                Why::TimedOut { limit_ms } => {
+                    Self::Stopped { reason: None, limit: Some(Duration::from_millis(limit_ms)) }
+                }
             },
             Record::Update(update) => Self::Updated { value: RecordedValue(update.value) },
         }
@@ -254,8 +301,12 @@ impl CheckpointWhat {
             Self::Completed { .. }
             | Self::Failed { .. }
             | Self::Panicked { .. }
+            | Self::CleanUpFailed { .. }
+            | Self::TimedOut { .. }
+            | Self::Cancelled { .. }
             | Self::Discarded
             | Self::Continued => CheckpointKind::Ended,
+            Self::Stopped { .. } => CheckpointKind::Stopped,
             Self::Updated { .. } => CheckpointKind::Updated,
         }
     }
@@ -278,6 +329,10 @@ impl CheckpointWhat {
             | Self::Completed { .. }
             | Self::Failed { .. }
             | Self::Panicked { .. }
+            | Self::Stopped { .. }
+            | Self::CleanUpFailed { .. }
+            | Self::TimedOut { .. }
+            | Self::Cancelled { .. }
             | Self::Discarded
             | Self::Continued
             | Self::Updated { .. } => None,
@@ -347,14 +402,15 @@ impl Thread {
         let (now, _) = storage::head(checkpointer, &self.id).await?.ok_or_else(|| self.unknown(at))?;
         let newest = now.run == at.run && storage::records_of(checkpointer, &self.id, at.run).await? == at.seq.0 + 1;
         if newest {
-            return self.state_of(now, &records).await;
+            let inbox = storage::inbox(checkpointer, &self.id).await?;
+            return self.state_of(now, &records, inbox).await;
         }
         let run = RunHead::of(&records[0].1).ok_or_else(|| self.unknown(at))?;
         let last = &records[records.len() - 1].1;
         let (status, reason) = super::fork::stands(std::slice::from_ref(last));
         let status = match last {
             Record::End(end) => match end.how {
-                Ended::Discarded | Ended::Continued => Status::Cancelled,
+                Ended::Discarded | Ended::Continued | Ended::Cancelled { .. } => Status::Cancelled,
                 _ => status,
             },
             Record::Update(_) => status,
@@ -379,7 +435,7 @@ impl Thread {
             tags: run.tags,
             ..now
         };
-        self.state_of(head, &records).await
+        self.state_of(head, &records, Vec::new()).await
     }
 
     /// The records of a run up to a checkpoint and with it.
@@ -453,7 +509,15 @@ impl History {
                 _ => u32::MAX,
             };
             if upto > 0 {
-                self.read_run(run, upto, &head, oldest, &mut found).await?;
+                let before = found.len();
+                if let Err(error) = self.read_run(run, upto, &head, oldest, &mut found).await {
+                    if storage::oldest(checkpointer, id).await?.run <= run {
+                        return Err(error);
+                    }
+                    // It was pruned while it was read.
+                    found.truncate(before);
+                    break;
+                }
             }
             match run.0.checked_sub(1) {
                 Some(earlier) => run = RunNo(earlier),

@@ -7,9 +7,10 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
-use super::Thread;
+use super::{Command, Thread};
 use crate::{
     CheckpointError, Definition, EntrypointCall, Outcome, RunError, Status,
     checkpoint::{BoxFuture, Change, Lease},
@@ -17,6 +18,7 @@ use crate::{
     id::Seq,
     journal::{End, Ended, Record, Start, Update},
     run::{Begin, Plan, drive},
+    runtime::Drive,
     scope::{Hold, Mode},
     storage::{self, Head},
     value::{Arguments, Payload},
@@ -72,6 +74,8 @@ pub struct Invoke<D: Definition> {
     if_unfinished: IfUnfinished,
     /// Whether a completed run counts too.
     once: bool,
+    /// How long the run may take.
+    deadline: Option<Duration>,
     tags: BTreeMap<String, String>,
 }
 
@@ -80,6 +84,8 @@ pub struct Invoke<D: Definition> {
 pub struct Resume<D: Definition> {
     thread: Thread,
     drive: Options,
+    /// What is answered before it goes on.
+    command: Option<Command>,
     definition: std::marker::PhantomData<fn() -> D>,
 }
 
@@ -145,6 +151,7 @@ impl<D: Definition> Invoke<D> {
             drive: Options { mode, wait: false },
             if_unfinished: IfUnfinished::Refuse,
             once: false,
+            deadline: None,
             tags: BTreeMap::new(),
         }
     }
@@ -210,8 +217,39 @@ impl<D: Definition> Invoke<D> {
         self.drive().await
     }
 
+    /// Limits how long the run may take, from its start on, over pauses, crashes and restarts. Default: what
+    /// `#[entrypoint(timeout = "..")]` says, else no limit.
+    ///
+    /// When the time is over, the run's code is dropped where it awaits, it cleans up (see [`defer`](crate::defer)), and
+    /// ends with [`RunError::TimedOut`]. What had finished is kept: resuming goes on with it, and gives it as long again.
+    /// A run that waits outside of memory is ended by [`run_due`](crate::Runtime::run_due) or
+    /// [`background`](crate::Runtime::background). A run that goes on keeps the limit that it was started with.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use durably::{RunError, Runtime, entrypoint};
+    ///
+    /// #[entrypoint]
+    /// async fn slow() -> u32 {
+    ///     durably::sleep(Duration::from_secs(30)).await;
+    ///     1
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let thread = Runtime::builder().memory().thread("t")?;
+    /// let outcome = thread.invoke(slow()).deadline(Duration::from_millis(10)).await;
+    /// assert!(matches!(outcome, Err(RunError::TimedOut { .. })));
+    /// # Ok::<(), durably::RunError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn deadline(mut self, limit: Duration) -> Self {
+        self.deadline = Some(limit);
+        self
+    }
+
     async fn drive(self) -> Result<Outcome<Payload>, RunError> {
-        let Self { thread, input, drive: options, if_unfinished, once, tags } = self;
+        let Self { thread, input, drive: options, if_unfinished, once, deadline, tags } = self;
         let input = input.ok_or_else(|| RunError::Stalled { entrypoint: D::SPEC.name.to_owned() })?;
         let (recorded, arguments) = record_input::<D>(&input)?;
         drop(input);
@@ -222,8 +260,14 @@ impl<D: Definition> Invoke<D> {
         {
             check_entrypoint::<D>(&thread, head)?;
         }
-        let start =
-            |with| Begin::Start { input: recorded.clone(), digest: arguments.digest(), with, tags: tags.clone() };
+        let limit = deadline.or(D::SPEC.timeout);
+        let start = |with| Begin::Start {
+            input: recorded.clone(),
+            digest: arguments.digest(),
+            limit,
+            with,
+            tags: tags.clone(),
+        };
         let begin = match (&head, if_unfinished) {
             (None, _) => start(Vec::new()),
             (Some(head), _) if once && head.status == Status::Completed => {
@@ -231,7 +275,7 @@ impl<D: Definition> Invoke<D> {
                 let start: Vec<(Seq, Record)> = start.into_iter().map(|record| (Seq(0), record)).collect();
                 if let Some((_, Record::Update(Update { input: None, .. }))) = start.first() {
                     // The thread's value was set before it ever ran.
-                    Begin::Start { input: recorded, digest: arguments.digest(), with: Vec::new(), tags }
+                    Begin::Start { input: recorded, digest: arguments.digest(), limit, with: Vec::new(), tags }
                 } else {
                     check_input::<D>(&thread, &start, &arguments)?;
                     return last_output::<D>(&thread, head).await;
@@ -241,6 +285,9 @@ impl<D: Definition> Invoke<D> {
             (Some(head), IfUnfinished::Resume) => {
                 let records = records::<D>(&thread, head).await?;
                 check_input::<D>(&thread, &records, &arguments)?;
+                if thread.carry_out_cancel(&hold, head).await? {
+                    return Ok(Outcome::Cancelled);
+                }
                 Begin::Replay(records)
             }
             (Some(head), IfUnfinished::Discard) if head.status != Status::InDoubt => {
@@ -257,12 +304,45 @@ impl<D: Definition> Invoke<D> {
 impl<D: Definition> Resume<D> {
     pub(super) fn new(thread: Thread) -> Self {
         let mode = thread.runtime.inner.durability.into();
-        Self { thread, drive: Options { mode, wait: false }, definition: std::marker::PhantomData }
+        Self { thread, drive: Options { mode, wait: false }, command: None, definition: std::marker::PhantomData }
+    }
+
+    /// Answers open questions and goes on, in one call: the command's answers are taken all or not at all, and the run
+    /// goes on only if they are.
+    ///
+    /// ```
+    /// use durably::{Command, Outcome, Runtime, entrypoint, interrupt};
+    ///
+    /// #[entrypoint]
+    /// async fn publish(text: String) -> bool {
+    ///     interrupt("publish?", &text).await
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let thread = Runtime::builder().memory().thread("essay")?;
+    /// let _ = thread.invoke(publish("Dear all".to_owned())).await?;
+    /// let outcome = thread.resume(publish).with(Command::resume(true)).await?;
+    /// assert_eq!(outcome, Outcome::Completed(true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Answer`] if an answer is not taken; nothing was changed then. [`RunError::Busy`], while somebody else
+    /// runs the thread, before anything is answered: to answer a run that is driven, use [`Thread::answer`].
+    pub fn with(mut self, command: Command) -> Self {
+        self.command = Some(command);
+        self
     }
 
     pub(crate) async fn drive(self) -> Result<Outcome<Payload>, RunError> {
-        let Self { thread, drive: options, .. } = self;
+        let Self { thread, drive: options, command, .. } = self;
         let hold = hold(&thread, options.wait).await?;
+        if let Some(command) = command {
+            thread.take(&command).await?;
+        }
         let head = storage::head(thread.runtime.checkpointer(), &thread.id).await?.map(|(head, _)| head);
         let Some(known) = &head else { return Err(RunError::NothingToResume { thread: thread.id }) };
         let begin = match known.status {
@@ -274,7 +354,13 @@ impl<D: Definition> Resume<D> {
             | Status::Drained
             | Status::InDoubt
             | Status::Failed
-            | Status::Stuck => Begin::Replay(records::<D>(&thread, known).await?),
+            | Status::Stuck => {
+                let records = records::<D>(&thread, known).await?;
+                if thread.carry_out_cancel(&hold, known).await? {
+                    return Ok(Outcome::Cancelled);
+                }
+                Begin::Replay(records)
+            }
         };
         drive_held::<D>(thread, hold, options.mode, head, begin).await
     }
@@ -304,11 +390,13 @@ async fn drive_held<D: Definition>(
     head: Option<Head>,
     begin: Begin,
 ) -> Result<Outcome<Payload>, RunError> {
+    let mut driving = Drive::new(thread.runtime.inner.clone(), thread.id.clone());
     let inner = thread.runtime.inner.clone();
     let announce = Box::new(move |run: &Arc<_>| inner.announce(run));
     let environment = thread.runtime.inner.environment.clone();
     let outcome = drive::<D>(Plan { environment, hold, mode, head, begin, announce }).await;
-    thread.runtime.inner.forget(&thread.id);
+    driving.came(&outcome);
+    drop(driving);
     thread.runtime.keep_to_retention(&thread);
     outcome
 }
@@ -329,10 +417,12 @@ pub(super) fn check_entrypoint<D: Definition>(thread: &Thread, head: &Head) -> R
 
 /// Refuses to go on with a run that was started with other input.
 fn check_input<D: Definition>(thread: &Thread, records: &[(Seq, Record)], given: &Arguments) -> Result<(), RunError> {
-    let (input, digest) = match records.first() {
-        Some((_, Record::Start(Start { input, digest, .. }))) => (input, digest),
-        Some((_, Record::Update(Update { input: Some((input, digest)), .. }))) => (input, digest),
-        _ => return Ok(()),
+    let Some((
+        _,
+        Record::Start(Start { input, digest, .. }) | Record::Update(Update { input: Some((input, digest)), .. }),
+    )) = records.first()
+    else {
+        return Ok(());
     };
     if *digest == given.digest() {
         return Ok(());
@@ -363,7 +453,7 @@ async fn last_output<D: Definition>(thread: &Thread, head: &Head) -> Result<Outc
 
 /// The changes that give an unfinished run up; applied with the start of the next one.
 pub(super) async fn discard(thread: &Thread, head: &Head) -> Result<Vec<Change>, RunError> {
-    let mut changes = vec![storage::remove_answers()];
+    let mut changes = storage::remove_requests();
     let records = match storage::load_run(thread.runtime.checkpointer(), &thread.id, head.run).await {
         Ok(records) => records,
         // What is damaged can be given up too; its rows stay for whoever wants to look.

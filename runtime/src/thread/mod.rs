@@ -1,6 +1,8 @@
 //! One thread and its verbs: invoke, resume, answer, and what it is doing.
 
 mod answer;
+mod cancel;
+mod command;
 mod copy;
 mod export;
 mod file;
@@ -16,7 +18,9 @@ mod update;
 
 use std::fmt;
 
-pub use answer::{AnswerError, Which};
+pub use answer::Answering;
+pub use cancel::{Cancel, CancelError, Cancellation};
+pub use command::{Command, Which};
 pub use file::{ImportError, ThreadFile};
 pub use fork::Fork;
 pub use history::{Checkpoint, CheckpointKind, CheckpointWhat, History};
@@ -24,7 +28,7 @@ pub use invoke::{Durability, IfUnfinished, Invoke, Resume, Started};
 pub use prune::{Keep, Pruned, RunSize, ThreadSize};
 pub use runs::{ForkedFrom, RunSummary, Runs};
 pub use saved::RecordedValue;
-pub use state::{CallState, CallStatus, ThreadState};
+pub use state::{AnswerState, CallState, CallStatus, ThreadState};
 pub use update::{Stage, Update};
 
 use crate::{Definition, EntrypointCall, EntrypointFn, Runtime, ThreadId};

@@ -133,7 +133,10 @@ impl Thread {
             Some(Record::Update(_) | Record::End(End { how: Ended::Completed { .. } | Ended::Continued, .. })) => {
                 Status::Completed
             }
-            Some(Record::End(End { how: Ended::Failed { .. } | Ended::Panicked { .. }, .. })) => Status::Failed,
+            Some(Record::End(End {
+                how: Ended::Failed { .. } | Ended::Panicked { .. } | Ended::Unclean { .. } | Ended::TimedOut { .. },
+                ..
+            })) => Status::Failed,
             // Given up; a damaged one without a record of that.
             _ => Status::Cancelled,
         })
@@ -189,7 +192,11 @@ impl Runs {
             let Some(first) = storage::load_record(checkpointer, id, run, Seq(0)).await? else { continue };
             let Some(known) = RunHead::of(&first) else { continue };
             let records = storage::records_of(checkpointer, id, run).await?;
-            let last = Seq(records.saturating_sub(1));
+            if records == 0 {
+                // It was pruned while it was read.
+                continue;
+            }
+            let last = Seq(records - 1);
             let status = self.thread.run_status(&head, run, records).await?;
             let updated = match storage::load_record(checkpointer, id, run, last).await? {
                 Some(record) => record.at_ms().unwrap_or(known.at_ms),

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use super::{
@@ -10,12 +10,12 @@ use super::{
     saved::{Kept, RecordedValue},
 };
 use crate::{
-    CallId, CallKind, CheckpointId, Failure, Question, RunError, RunNo, Status, ThreadId,
+    AnswerKind, CallId, CallKind, CheckpointId, Failure, Question, RunError, RunNo, Status, ThreadId,
     environment::moment,
     id::Seq,
-    journal::{Attempt, CallInfo, Outcome, Record, Resume, Update, Wait, Waited},
+    journal::{Answered, Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Update, Wait, Waited},
     output::Recorded,
-    storage::{self, Head},
+    storage::{self, Answer, Entry, EntryState, Head},
 };
 
 /// A thread, as its journal has it.
@@ -38,12 +38,14 @@ pub struct ThreadState {
     pub input: String,
     /// When the run was started.
     pub started: SystemTime,
-    /// Why the thread is stuck or failed.
+    /// Why the thread is stuck, failed or cancelled.
     pub reason: Option<String>,
-    /// When the nearest sleep of a run that sleeps ends, also of one that waits for an answer too.
+    /// When a paused run is to be looked at: its nearest sleep ends, its deadline passes, or a request to cancel it waits.
     pub due: Option<SystemTime>,
-    /// The open questions, in the order in which they were asked.
+    /// The open questions, in the order in which they were asked. Those that were answered are not among them.
     pub questions: Vec<Question>,
+    /// The questions that were answered, and whose answers the run has not come to yet.
+    pub answered: Vec<AnswerState>,
     /// The calls that the journal has, in the order of their first records.
     pub calls: Vec<CallState>,
     /// The record that this is the state after: the newest one of the run, unless another was asked for.
@@ -52,6 +54,22 @@ pub struct ThreadState {
     pub tags: BTreeMap<String, String>,
     pub(super) saved: Kept,
     pub(super) output: Option<RecordedValue>,
+}
+
+/// An answer that waits for its run to go on.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AnswerState {
+    /// The question.
+    pub question: Question,
+    /// The answer as JSON text; `None`: the question was cancelled.
+    pub value: Option<String>,
+    /// How it came.
+    pub how: AnswerKind,
+    /// Who answered, if they said so.
+    pub by: Option<String>,
+    /// When it came.
+    pub at: SystemTime,
 }
 
 /// A call, as its journal has it.
@@ -78,6 +96,18 @@ pub struct CallState {
     pub seq: Seq,
     /// When its newest record was made.
     pub at: SystemTime,
+    /// When its last attempt began, or its wait; `None`: that is not on record.
+    pub started: Option<SystemTime>,
+    /// How long its last attempt took, or its wait; `None`: it is not over.
+    pub took: Option<Duration>,
+    /// How many bytes its arguments have in canonical form.
+    pub arguments_bytes: usize,
+    /// How many bytes its recorded outcome has; 0: there is none.
+    pub outcome_bytes: usize,
+    /// How it was answered, if it is a question that was.
+    pub how: Option<AnswerKind>,
+    /// Who answered it, if they said so.
+    pub by: Option<String>,
 }
 
 /// How a call stands.
@@ -95,6 +125,8 @@ pub enum CallStatus {
     },
     /// It waits for an answer.
     Asking,
+    /// It asked, and the run has not come to the answer yet; as JSON text, `null` if the question was cancelled.
+    Answered(String),
     /// It asked, and its question was dropped unanswered, as a race's loser.
     Withdrawn,
     /// It waits for a moment.
@@ -112,18 +144,19 @@ pub(super) struct Survey {
     pub(super) questions: Vec<SurveyedQuestion>,
 }
 
-/// A question, open or answered.
+/// A question on record.
 pub(super) struct SurveyedQuestion {
     pub(super) question: Question,
-    pub(super) answer: Option<crate::value::Payload>,
-    /// Whether the code dropped it unanswered.
-    pub(super) withdrawn: bool,
+    /// Its call's place in the list.
+    pub(super) call: usize,
+    /// Whether it has an outcome, or the code dropped it.
+    pub(super) is_over: bool,
 }
 
 impl SurveyedQuestion {
-    /// Whether it can be answered.
+    /// Whether the run waits for its answer.
     pub(super) fn is_open(&self) -> bool {
-        self.answer.is_none() && !self.withdrawn
+        !self.is_over
     }
 }
 
@@ -133,17 +166,16 @@ impl Survey {
         let mut survey = Self { calls: Vec::new(), questions: Vec::new() };
         let mut places: HashMap<CallId, usize> = HashMap::new();
         let mut asked: HashMap<CallId, usize> = HashMap::new();
+        // Questions that a stop of the run withdrew; a resume after its deadline asks them again.
+        let mut cut: Vec<usize> = Vec::new();
+        let mut timed_out = false;
         for (seq, record) in records {
             match record {
-                Record::Outcome(Outcome { call, recorded, attempts, at_ms, .. }) => {
-                    let state = survey.note(&mut places, call, *seq, *at_ms);
-                    state.attempts = *attempts;
-                    state.status = match &**recorded {
-                        Recorded::Value(value) => CallStatus::Value(value.to_json()),
-                        Recorded::Failure(failure) => CallStatus::Failed(failure.clone()),
-                    };
-                    if let (Some(place), Recorded::Value(value)) = (asked.get(&call.id), &**recorded) {
-                        survey.questions[*place].answer = Some(value.clone());
+                Record::Outcome(outcome) => {
+                    let state = survey.note(&mut places, &outcome.call, *seq, outcome.at_ms);
+                    state.end(outcome);
+                    if let Some(place) = asked.remove(&outcome.call.id) {
+                        survey.questions[place].is_over = true;
                     }
                 }
                 Record::Attempt(Attempt { call, number, error, reopened, at_ms, .. }) => {
@@ -153,32 +185,49 @@ impl Survey {
                     survey.reopen(&places, reopened);
                 }
                 Record::Wait(Wait { call, what, at_ms }) => {
-                    let status = match what {
-                        Waited::Answer { payload, .. } => {
-                            let key = call.name.clone().into_owned();
-                            let question = Question { id: call.id, key, payload: payload.clone(), refused: None };
+                    let state = survey.note(&mut places, call, *seq, *at_ms);
+                    match what {
+                        Waited::Answer(question) => {
+                            state.begin(CallStatus::Asking, *at_ms);
+                            let question = Question {
+                                id: call.id,
+                                key: call.name.clone().into_owned(),
+                                asked: question.clone(),
+                                refused: None,
+                            };
                             asked.insert(call.id, survey.questions.len());
-                            survey.questions.push(SurveyedQuestion { question, answer: None, withdrawn: false });
-                            CallStatus::Asking
+                            let call = places[&call.id];
+                            survey.questions.push(SurveyedQuestion { question, call, is_over: false });
                         }
                         Waited::Refused { reason } => {
+                            state.status = CallStatus::Asking;
                             if let Some(place) = asked.get(&call.id) {
                                 survey.questions[*place].question.refused = Some(reason.clone());
                             }
-                            CallStatus::Asking
                         }
                         Waited::Withdrawn => {
+                            state.status = CallStatus::Withdrawn;
                             if let Some(place) = asked.remove(&call.id) {
-                                survey.questions[place].withdrawn = true;
+                                survey.questions[place].is_over = true;
                             }
-                            CallStatus::Withdrawn
                         }
-                        Waited::Until { due_ms } => CallStatus::Waiting { until: moment(*due_ms) },
-                    };
-                    survey.note(&mut places, call, *seq, *at_ms).status = status;
+                        Waited::Until { due_ms } => {
+                            state.begin(CallStatus::Waiting { until: moment(*due_ms) }, *at_ms);
+                        }
+                    }
                 }
-                Record::Resume(Resume { reopened, .. }) => survey.reopen(&places, reopened),
-                Record::Start(_) | Record::Unread(_) | Record::End(_) | Record::Update(_) => {}
+                Record::Resume(Resume { reopened, .. }) => {
+                    survey.reopen(&places, reopened);
+                    if std::mem::take(&mut timed_out) {
+                        survey.withdraw(&places, &std::mem::take(&mut cut), false);
+                    }
+                }
+                Record::Cancel(_) => {
+                    cut = (0..survey.questions.len()).filter(|place| survey.questions[*place].is_open()).collect();
+                    survey.withdraw(&places, &cut, true);
+                }
+                Record::End(End { how, .. }) => timed_out = matches!(how, Ended::TimedOut { .. }),
+                Record::Start(_) | Record::Unread(_) | Record::Update(_) => {}
             }
         }
         survey
@@ -198,11 +247,28 @@ impl Survey {
                 attempts: 0,
                 seq,
                 at: moment(at_ms),
+                started: None,
+                took: None,
+                arguments_bytes: call.length as usize,
+                outcome_bytes: 0,
+                how: None,
+                by: None,
             });
         }
         let state = &mut self.calls[place];
         (state.seq, state.at) = (seq, moment(at_ms));
         state
+    }
+
+    /// Withdraws these questions, or asks them again.
+    fn withdraw(&mut self, places: &HashMap<CallId, usize>, questions: &[usize], withdrawn: bool) {
+        for question in questions {
+            let asked = &mut self.questions[*question];
+            asked.is_over = withdrawn;
+            if let Some(place) = places.get(&asked.question.id) {
+                self.calls[*place].status = if withdrawn { CallStatus::Withdrawn } else { CallStatus::Asking };
+            }
+        }
     }
 
     fn reopen(&mut self, places: &HashMap<CallId, usize>, reopened: &[CallId]) {
@@ -212,6 +278,66 @@ impl Survey {
             }
         }
     }
+
+    /// The questions that are not over: open ones, and those that the inbox has answers to.
+    fn pending(&mut self, inbox: Vec<(CallId, Entry)>) -> (Vec<Question>, Vec<AnswerState>) {
+        let mut answers: HashMap<CallId, Answer> = inbox
+            .into_iter()
+            .filter_map(|(question, entry)| match entry.state {
+                EntryState::Answered(answer) => Some((question, answer)),
+                EntryState::Open | EntryState::Taken(..) => None,
+            })
+            .collect();
+        let (mut open, mut answered) = (Vec::new(), Vec::new());
+        for SurveyedQuestion { question, call, is_over } in std::mem::take(&mut self.questions) {
+            if is_over {
+                continue;
+            }
+            let Some(Answer { value, how }) = answers.remove(&question.id) else {
+                open.push(question);
+                continue;
+            };
+            let value = value.map(|value| value.to_json());
+            let call = &mut self.calls[call];
+            call.status = CallStatus::Answered(value.clone().unwrap_or_else(|| "null".to_owned()));
+            (call.how, call.by) = (Some(how.kind), how.by.clone());
+            answered.push(AnswerState { question, value, how: how.kind, by: how.by, at: moment(how.at_ms) });
+        }
+        (open, answered)
+    }
+}
+
+impl CallState {
+    /// It waits from here on.
+    fn begin(&mut self, status: CallStatus, at_ms: u64) {
+        (self.status, self.started, self.took) = (status, Some(moment(at_ms)), None);
+    }
+
+    /// It has an outcome.
+    fn end(&mut self, outcome: &Outcome) {
+        let Outcome { recorded, attempts, at_ms, took_ms, answered, .. } = outcome;
+        self.attempts = *attempts;
+        let waited = self.started.filter(|_| matches!(self.status, CallStatus::Asking | CallStatus::Waiting { .. }));
+        let took = match waited {
+            Some(began) => moment(*at_ms).duration_since(began).unwrap_or_default(),
+            None => Duration::from_millis((*took_ms).into()),
+        };
+        self.started = waited.or_else(|| Some(moment(at_ms.saturating_sub((*took_ms).into()))));
+        self.took = Some(took);
+        (self.status, self.outcome_bytes) = match &**recorded {
+            Recorded::Value(value) => (CallStatus::Value(value.to_json()), value.bytes.len()),
+            Recorded::Failure(failure) => (CallStatus::Failed(failure.clone()), size(failure)),
+        };
+        if let Some(Answered { kind, by, .. }) = answered {
+            (self.how, self.by) = (Some(*kind), by.clone());
+        }
+    }
+}
+
+/// How many bytes a failure takes: its typed form, and its messages.
+fn size(failure: &Failure) -> usize {
+    let typed = failure.typed.as_ref().map_or(0, |typed| typed.bytes.len());
+    typed + failure.messages().iter().map(String::len).sum::<usize>()
 }
 
 impl Thread {
@@ -224,11 +350,17 @@ impl Thread {
         let checkpointer = self.runtime.checkpointer();
         let Some((head, _)) = storage::head(checkpointer, &self.id).await? else { return Ok(None) };
         let records = storage::load_run(checkpointer, &self.id, head.run).await?;
-        self.state_of(head, &records).await.map(Some)
+        let inbox = storage::inbox(checkpointer, &self.id).await?;
+        self.state_of(head, &records, inbox).await.map(Some)
     }
 
-    /// What these records of a run say of it, with the head that the thread had by then.
-    pub(super) async fn state_of(&self, head: Head, records: &[(Seq, Record)]) -> Result<ThreadState, RunError> {
+    /// What these records of a run say of it, with the head and the answers that the thread had by then.
+    pub(super) async fn state_of(
+        &self,
+        head: Head,
+        records: &[(Seq, Record)],
+        inbox: Vec<(CallId, Entry)>,
+    ) -> Result<ThreadState, RunError> {
         let checkpointer = self.runtime.checkpointer();
         let saved = self.kept(head.saved).await?;
         let output = records.last().and_then(|(_, record)| record.output()).cloned().map(RecordedValue);
@@ -240,11 +372,11 @@ impl Thread {
             }
             _ => (String::new(), moment(head.created_ms)),
         };
-        let Survey { calls, questions } = Survey::of(records);
-        let questions = if head.status.is_unfinished() && head.status != Status::Failed {
-            questions.into_iter().filter(SurveyedQuestion::is_open).map(|asked| asked.question).collect()
+        let mut survey = Survey::of(records);
+        let (questions, answered) = if head.status.is_unfinished() && head.status != Status::Failed {
+            survey.pending(inbox)
         } else {
-            Vec::new()
+            (Vec::new(), Vec::new())
         };
         Ok(ThreadState {
             thread: self.id.clone(),
@@ -258,7 +390,8 @@ impl Thread {
             reason: head.reason,
             due: head.due_ms.map(moment),
             questions,
-            calls,
+            answered,
+            calls: survey.calls,
             checkpoint: CheckpointId { run: head.run, seq },
             tags: head.tags,
             saved,

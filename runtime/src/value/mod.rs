@@ -50,6 +50,8 @@ mod decode;
 mod encode;
 mod error;
 mod json;
+mod node;
+mod schema;
 mod wire;
 
 #[cfg(test)]

@@ -173,7 +173,9 @@ fn a_question_that_an_earlier_attempt_asked_is_not_asked_again() {
     let body = journal.body_scope(outer).unwrap();
     let question = made(&mut journal, &body, "a");
     assert!(journal.loaded_wait(question).is_none());
-    let asked = Waited::Answer { payload: Payload::encode(&1).unwrap(), expects: "bool".to_owned() };
+    let (payload, expects) = (Payload::encode(&1).unwrap(), "bool".to_owned());
+    let asked = Asked { payload, expects, schema: None, deadline: None, cancellable: false };
+    let asked = Waited::Answer(Arc::new(asked));
     journal.wait(question, asked.clone(), 0);
     journal.drop_call(question, false);
     journal.attempt_failed(outer, "not yet".to_owned(), 0, 0);

@@ -61,6 +61,22 @@ fn origin(dice: &mut Dice) -> Origin {
 }
 
 /// A record of any kind.
+fn answered(dice: &mut Dice) -> Answered {
+    let kind = [AnswerKind::Given, AnswerKind::Deadline, AnswerKind::Cancelled][dice.below(3)];
+    Answered { kind, by: dice.one_in(2).then(|| text(dice)), at_ms: dice.next() }
+}
+
+fn asked(dice: &mut Dice) -> Asked {
+    let deadline = dice.one_in(2).then(|| Deadline { due_ms: dice.next(), default: payload(dice) });
+    Asked {
+        payload: payload(dice),
+        expects: text(dice),
+        schema: dice.one_in(2).then(|| payload(dice)),
+        deadline,
+        cancellable: dice.one_in(2),
+    }
+}
+
 fn record(dice: &mut Dice) -> Record {
     let at_ms = dice.next();
     match dice.below(8) {
@@ -71,6 +87,7 @@ fn record(dice: &mut Dice) -> Record {
             digest: [7; 32],
             previous: dice.one_in(2).then(|| (RunNo(dice.clone().next().to_be_bytes()[0].into()), Seq(3))),
             at_ms,
+            limit_ms: dice.one_in(2).then(|| dice.next()),
             tags: [(text(dice), text(dice))].into(),
             forked: dice.one_in(2).then(|| origin(dice)),
         }),
@@ -90,6 +107,7 @@ fn record(dice: &mut Dice) -> Record {
             attempts: 3,
             at_ms,
             took_ms: u32::MAX,
+            answered: dice.one_in(2).then(|| answered(dice)),
         }),
         2 => Record::Attempt(Attempt {
             call: info(dice),
@@ -101,7 +119,7 @@ fn record(dice: &mut Dice) -> Record {
         }),
         3 => {
             let what = match dice.below(3) {
-                0 => Waited::Answer { payload: payload(dice), expects: text(dice) },
+                0 => Waited::Answer(Arc::new(asked(dice))),
                 1 => Waited::Until { due_ms: dice.next() },
                 _ => Waited::Refused { reason: text(dice) },
             };
@@ -109,12 +127,22 @@ fn record(dice: &mut Dice) -> Record {
         }
         4 => Record::Resume(Resume { reopened: ids(dice), at_ms }),
         5 => Record::Unread(Unread { call: info(dice), ahead: u32::try_from(dice.below(300)).unwrap() }),
+        6 => {
+            let why = match dice.one_in(2) {
+                true => Why::Asked { reason: dice.one_in(2).then(|| text(dice)) },
+                false => Why::TimedOut { limit_ms: dice.next() },
+            };
+            Record::Cancel(Cancel { why, at_ms })
+        }
         _ => {
-            let how = match dice.below(5) {
+            let how = match dice.below(8) {
                 0 => Ended::Completed { output: payload(dice), save: dice.one_in(2).then(|| payload(dice)) },
                 1 => Ended::Failed { failure: recorded(dice), open: ids(dice) },
                 2 => Ended::Panicked { message: text(dice), open: ids(dice) },
                 3 => Ended::Discarded,
+                4 => Ended::Unclean { message: text(dice), open: ids(dice) },
+                5 => Ended::TimedOut { limit_ms: dice.next(), open: ids(dice) },
+                6 => Ended::Cancelled { reason: dice.one_in(2).then(|| text(dice)) },
                 _ => Ended::Continued,
             };
             Record::End(End { how, at_ms })
@@ -226,6 +254,7 @@ fn a_second_start_is_no_journal() {
         digest: [0; 32],
         previous: None,
         at_ms: 0,
+        limit_ms: None,
         tags: [].into(),
         forked: None,
     };

@@ -264,9 +264,15 @@ impl<D: Definition> Drive<'_, D> {
                 Ok(Outcome::Completed(value)) => return Ok(End::Completed(value)),
                 Ok(Outcome::Interrupted(questions)) => self.answer(&thread, &questions).await?,
                 Ok(Outcome::Sleeping { until }) => self.world.clock.advance_to(until),
-                Ok(other) => return Err(Finding::Paused(other.word().to_owned())),
+                Ok(other @ Outcome::Drained) => return Err(Finding::Paused(other.word().to_owned())),
                 // Written down in the thread's head, as after a crash.
-                Err(RunError::Failed(_) | RunError::Panicked { .. } | RunError::Cancelled { .. }) => {}
+                Ok(Outcome::Cancelled)
+                | Err(
+                    RunError::Failed(_)
+                    | RunError::Panicked { .. }
+                    | RunError::Cancelled { .. }
+                    | RunError::TimedOut { .. },
+                ) => {}
                 Err(error) => return Err(Finding::Run(error)),
             }
         }

@@ -12,6 +12,7 @@ use super::*;
 mod edits;
 mod hostile;
 mod identity;
+mod schema;
 mod speed;
 mod text;
 mod values;
