@@ -307,6 +307,9 @@ impl AnswerTypes {
     }
 }
 
+/// Holds back a body that is about to end, for tests of orders.
+pub(crate) type Gate = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// What all runs of a runtime share.
 pub(crate) struct Environment {
     pub(crate) checkpointer: Arc<dyn Checkpointer>,
@@ -320,6 +323,10 @@ pub(crate) struct Environment {
     pub(crate) flights: Arc<Flights>,
     /// Looks after bodies that block their thread.
     pub(crate) watchdog: Watchdog,
+    /// Where bodies wait before they end; none but in tests.
+    pub(crate) gate: Option<Gate>,
+    /// Whether nothing is done that is not recorded: for tests of journals against code.
+    pub(crate) replays_only: bool,
     /// Whether no more bodies are started.
     pub(crate) draining: AtomicBool,
     /// Who reads which thread.

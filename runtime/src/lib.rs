@@ -86,7 +86,7 @@
 //! | feature | default | what it adds |
 //! | --- | --- | --- |
 //! | `sled` | yes | the embedded store on disk: [`RuntimeBuilder::open`] |
-//! | `testing` | no | the checkpointer conformance suite and fault injection |
+//! | `testing` | no | the crash explorer for flows, journals against code, fault injection, the checkpointer conformance suite |
 //!
 //! # Reading the source
 //!
@@ -176,9 +176,9 @@ pub use stream::{
 pub use task::{TaskCall, attempt, heartbeat, idempotency_key};
 pub use thread::{
     AnswerState, Answering, CallState, CallStatus, Cancel, CancelError, Cancellation, Checkpoint, CheckpointKind,
-    CheckpointWhat, Command, Durability, Fork, ForkedFrom, History, IfUnfinished, Invoke, Keep, Pruned, RecordedValue,
-    Resume, RunSize, RunStream, RunSummary, Runs, Stage, Started, Thread, ThreadSize, ThreadState, Update, Watch,
-    Which,
+    CheckpointWhat, Command, Durability, Fork, ForkedFrom, History, IfUnfinished, ImportError, Invoke, Keep, Pruned,
+    RecordedValue, Resume, RunSize, RunStream, RunSummary, Runs, Stage, Started, Thread, ThreadFile, ThreadSize,
+    ThreadState, Update, Watch, Which,
 };
 pub use value::ValueError;
 

@@ -18,6 +18,7 @@ mod hasher;
 mod load;
 mod order;
 mod record;
+mod show;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ pub(crate) use record::{
     Resume, Start, Unread, Update, Wait, Waited, Why,
 };
 pub use record::{AnswerKind, CallKind};
+pub(crate) use show::json_text;
 use table::Table;
 pub(crate) use text::Names;
 

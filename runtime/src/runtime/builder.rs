@@ -15,7 +15,7 @@ use crate::checkpoint::{CheckpointError, SledCheckpointer};
 use crate::{
     Clock, Definition, Durability, EntrypointFn, Keep, Observer, ReplacedCall,
     checkpoint::{Checkpointer, MemoryCheckpointer},
-    environment::{AnswerTypes, Environment, Replacement, SystemClock, replacement},
+    environment::{AnswerTypes, Environment, Gate, Replacement, SystemClock, replacement},
     stream::Watchers,
     watchdog::Watchdog,
 };
@@ -32,6 +32,8 @@ pub struct RuntimeBuilder {
     durability: Durability,
     park_after: Duration,
     stream_buffer: usize,
+    gate: Option<Gate>,
+    replays_only: bool,
     retention: Option<Keep>,
 }
 
@@ -46,6 +48,8 @@ impl RuntimeBuilder {
             durability: Durability::Sync,
             park_after: Duration::from_secs(60),
             stream_buffer: 1024,
+            gate: None,
+            replays_only: false,
             retention: None,
         }
     }
@@ -150,6 +154,27 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Has each body wait here before it ends.
+    #[cfg(feature = "testing")]
+    pub(crate) fn gate(mut self, gate: Gate) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
+    /// Starts no body: a run goes as far as its journal goes.
+    #[cfg(feature = "testing")]
+    pub(crate) fn replays_only(mut self) -> Self {
+        self.replays_only = true;
+        self
+    }
+
+    /// As [`entrypoint`](Self::entrypoint), by its type.
+    #[cfg(feature = "testing")]
+    pub(crate) fn definition<D: Definition>(mut self) -> Self {
+        self.entrypoints.entry(D::SPEC.name).or_insert_with(|| Arc::new(Registration::<D>::new()));
+        self
+    }
+
     /// Which runs of a thread are kept: when a run ends or pauses in this runtime, older ones of its thread are
     /// [pruned](crate::Thread::prune) in the background. Default: all are kept.
     ///
@@ -196,6 +221,8 @@ impl RuntimeBuilder {
             park_after: self.park_after,
             flights: Arc::default(),
             watchdog: Watchdog::default(),
+            gate: self.gate,
+            replays_only: self.replays_only,
             draining: AtomicBool::new(false),
             watchers: Watchers::default(),
             stream_buffer: self.stream_buffer,

@@ -4,6 +4,7 @@ mod background;
 mod builder;
 mod cache;
 mod drain;
+mod import;
 mod listed;
 mod recover;
 mod retention;

@@ -158,7 +158,7 @@ impl Runtime {
     }
 
     /// The entrypoint of this name.
-    fn registered(&self, name: String) -> Result<Arc<dyn Registered>, RunError> {
+    pub(crate) fn registered(&self, name: String) -> Result<Arc<dyn Registered>, RunError> {
         if let Some(entrypoint) = self.inner.entrypoints.get(name.as_str()) {
             return Ok(Arc::clone(entrypoint));
         }

@@ -86,13 +86,17 @@ impl Run {
             Stage::Ready if !begun => {
                 let inner = state.journal.is_in_a_body(call.scope);
                 let limited = call.kind == CallKind::Task && !inner;
+                let held_back = match call.kind {
+                    CallKind::Interrupt => false,
+                    // What is in it is held back.
+                    CallKind::Entrypoint if self.environment.replays_only => false,
+                    _ if self.environment.replays_only => true,
+                    _ => self.environment.draining.load(Ordering::Acquire) && !inner,
+                };
                 if state.journal.is_cut() && !may_be_entered(&state.journal, call) {
                     state.liveness.permits.take_back(slot);
                     false
-                } else if call.kind != CallKind::Interrupt
-                    && self.environment.draining.load(Ordering::Acquire)
-                    && !inner
-                {
+                } else if held_back {
                     state.held_back = true;
                     state.liveness.permits.take_back(slot);
                     false

@@ -65,7 +65,11 @@ async fn until_one_counts<T: Send + 'static>(
         run.next_attempt_is_due(slot).await;
         let attempt = run.begin_attempt(slot).await;
         let began = Instant::now();
-        let (output, timed_out) = match one(&run, slot, attempt, spec, codec, (&mut body, retries.clone())).await {
+        let ended = one(&run, slot, attempt, spec, codec, (&mut body, retries.clone())).await;
+        if let Some(gate) = &run.environment.gate {
+            gate().await;
+        }
+        let (output, timed_out) = match ended {
             Ok(Ended::Returned(output)) => (output, None),
             Ok(Ended::TimedOut(output, error)) => (output, Some(error)),
             Err(panic) => return run.fail(panicked(spec, &*panic)),

@@ -304,6 +304,12 @@ impl<D: Definition> Invoke<D> {
         self
     }
 
+    /// As awaiting it, with the value as it is recorded.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn recorded(self) -> Result<Outcome<Payload>, RunError> {
+        self.drive().await
+    }
+
     /// Limits how long the run may take, from its start on, over pauses, crashes and restarts. Default: what
     /// `#[entrypoint(timeout = "..")]` says, else no limit.
     ///
