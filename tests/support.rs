@@ -2,8 +2,10 @@
 
 mod built;
 mod chance;
+mod hand_clock;
 
 pub use chance::{Chance, pends, size};
+pub use hand_clock::HandClock;
 
 use std::{
     collections::BTreeMap,

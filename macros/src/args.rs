@@ -47,6 +47,7 @@ pub(crate) struct RetryArgs {
 pub(crate) struct EntrypointArgs {
     pub(crate) name: Option<LitStr>,
     pub(crate) version: Option<LitInt>,
+    pub(crate) timeout: Option<Duration>,
     pub(crate) allow: Option<BTreeSet<Category>>,
 }
 
@@ -127,7 +128,7 @@ impl RetryArgs {
 }
 
 impl EntrypointArgs {
-    const KNOWN: &[&str] = &["name", "version", "allow"];
+    const KNOWN: &[&str] = &["name", "version", "timeout", "allow"];
 
     pub(crate) fn parse(options: TokenStream, diag: &mut Diag) -> Self {
         let mut args = Self::default();
@@ -140,6 +141,8 @@ impl EntrypointArgs {
             set(&mut self.name, key, value(key, input, name)?)
         } else if key == "version" {
             set(&mut self.version, key, value(key, input, version)?)
+        } else if key == "timeout" {
+            set(&mut self.timeout, key, value(key, input, timeout)?)
         } else if key == "allow" {
             let allowed = allowed(key, input, diag)?;
             set(&mut self.allow, key, allowed)

@@ -49,6 +49,11 @@ pub(crate) fn millis(moment: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A length of time in whole milliseconds.
+pub(crate) fn length_ms(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The moment of so many milliseconds since 1970.
 pub(crate) fn moment(at_ms: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_millis(at_ms)).unwrap_or(UNIX_EPOCH)
@@ -271,12 +276,21 @@ pub(crate) struct Environment {
     /// Whether no more bodies are started.
     pub(crate) draining: AtomicBool,
     pub(crate) answer_types: AnswerTypes,
+    /// Told when a thread is to be looked at at a moment, so that whoever waits for such moments looks anew.
+    pub(crate) due: tokio::sync::Notify,
 }
 
 impl Environment {
     /// The time now, in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> u64 {
         millis(self.clock.now())
+    }
+
+    /// A thread is to be looked at at this moment, if there is one.
+    pub(crate) fn told_of_due(&self, due_ms: Option<u64>) {
+        if due_ms.is_some() {
+            self.due.notify_one();
+        }
     }
 
     /// Tells the observers; the event is made only if there are any.

@@ -27,6 +27,21 @@ pub enum RunError {
         /// The panic's message.
         message: String,
     },
+    /// The run did not come to its end before its deadline. It has cleaned up. What had finished is kept; resuming goes on
+    /// with it, and gives it as long again.
+    TimedOut {
+        /// The entrypoint.
+        entrypoint: String,
+        /// How long it was allowed to take.
+        limit: std::time::Duration,
+    },
+    /// The run is over, but something that its code left to be done at its end failed. Resuming tries again what failed there.
+    CleanUpFailed {
+        /// The entrypoint that cleaned up.
+        entrypoint: String,
+        /// What failed.
+        message: String,
+    },
     /// The drive was ended from outside, as a crash would end it: by [`Started::abort`](crate::Started::abort), or with
     /// its tokio runtime. The run can be resumed.
     Aborted {
@@ -181,6 +196,8 @@ impl RunError {
         match self {
             Self::Failed(_) => "failed",
             Self::Panicked { .. } => "panicked",
+            Self::TimedOut { .. } => "timed out",
+            Self::CleanUpFailed { .. } => "clean-up failed",
             Self::Aborted { .. } => "aborted",
             Self::Nondeterminism(_) => "nondeterminism",
             Self::Value { .. } => "value",
@@ -219,7 +236,9 @@ impl RunError {
     /// What the thread is left as by this error; `None`: as it was.
     pub(crate) fn leaves(&self) -> Option<Status> {
         match self {
-            Self::Failed(_) | Self::Panicked { .. } => Some(Status::Failed),
+            Self::Failed(_) | Self::Panicked { .. } | Self::TimedOut { .. } | Self::CleanUpFailed { .. } => {
+                Some(Status::Failed)
+            }
             Self::Nondeterminism(_)
             | Self::Value { .. }
             | Self::ForeignWake { .. }
@@ -258,6 +277,14 @@ impl fmt::Display for RunError {
                 failure.messages().iter().skip(1).try_for_each(|cause| write!(f, ": {cause}"))
             }
             Self::Panicked { what, message } => write!(f, "{what} panicked: {message}"),
+            Self::TimedOut { entrypoint, limit } => write!(
+                f,
+                "entrypoint {entrypoint:?} did not end within {limit:?}; what had finished is kept, and resuming gives it as long again"
+            ),
+            Self::CleanUpFailed { entrypoint, message } => write!(
+                f,
+                "the end of entrypoint {entrypoint:?} could not be cleaned up: {message}; resume the thread to try that again"
+            ),
             Self::Aborted { what } => write!(f, "{what} was ended from outside; resume the thread to go on"),
             Self::Nondeterminism(divergence) => fmt::Display::fmt(divergence, f),
             Self::Value { what, source } => write!(f, "{what}: {source}"),

@@ -68,8 +68,8 @@
 //! # What it runs on
 //!
 //! Any tokio runtime with its timers on (`#[tokio::main]`, or a builder's `enable_time` or `enable_all`); one thread is
-//! enough. Nothing runs by itself in the background: when a process begins, [`Runtime::recover`] goes on with what was cut
-//! off, and [`Runtime::run_due`], called now and then, with runs whose sleep is over.
+//! enough. Nothing runs by itself in the background: [`Runtime::background`] goes on with what was cut off and with runs
+//! whose moment has come, and so do [`Runtime::recover`], when a process begins, and [`Runtime::run_due`], now and then.
 //!
 //! # Features
 //!
@@ -107,6 +107,7 @@ mod scope;
 // What a user awaits.
 mod branch;
 mod call;
+mod defer;
 mod interrupt;
 mod recorded;
 mod resource;
@@ -131,6 +132,7 @@ pub mod __private;
 
 pub use branch::{Bounded, bounded, branch};
 pub use checkpoint::CheckpointError;
+pub use defer::{CleanedUp, Deferred, defer};
 #[doc = include_str!("entrypoint/attribute.md")]
 pub use durably_macros::entrypoint;
 #[doc = include_str!("task/attribute.md")]
@@ -146,13 +148,15 @@ pub use policy::RetryPolicy;
 pub use recorded::{now, patched, random, sleep, uuid};
 pub use resource::resource;
 pub use run::{Outcome, Question};
-pub use runtime::{Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, ThreadSummary, Threads};
+pub use runtime::{
+    Background, DrainReport, Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, ThreadSummary, Threads,
+};
 pub use storage::Status;
 pub use task::{TaskCall, attempt, idempotency_key};
 pub use thread::{
-    AnswerState, Answering, CallState, CallStatus, Checkpoint, CheckpointKind, CheckpointWhat, Command, Durability,
-    Fork, ForkedFrom, History, IfUnfinished, Invoke, Keep, Pruned, RecordedValue, Resume, RunSize, RunSummary, Runs,
-    Stage, Started, Thread, ThreadSize, ThreadState, Update, Which,
+    AnswerState, Answering, CallState, CallStatus, Cancel, CancelError, Cancellation, Checkpoint, CheckpointKind,
+    CheckpointWhat, Command, Durability, Fork, ForkedFrom, History, IfUnfinished, Invoke, Keep, Pruned, RecordedValue,
+    Resume, RunSize, RunSummary, Runs, Stage, Started, Thread, ThreadSize, ThreadState, Update, Which,
 };
 pub use value::ValueError;
 

@@ -25,6 +25,9 @@ const REASON: usize = 1000;
 /// From this class on, what is listed is kept like a thread and is none.
 pub(crate) const RESERVED_CLASSES: u8 = 128;
 
+/// The class of threads of any status but sleeping that somebody has to look at at a moment.
+pub(crate) const DUE_CLASS: u8 = 10;
+
 /// What a thread is doing, or how its last run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -124,8 +127,10 @@ pub(crate) struct Head {
     pub(crate) updated_ms: u64,
     /// Why it is stuck or failed, cut short.
     pub(crate) reason: Option<String>,
-    /// When the nearest sleep ends.
+    /// When somebody has to look at the paused run: the nearest sleep ends, or its deadline passes.
     pub(crate) due_ms: Option<u64>,
+    /// Whether the paused run may have clean-ups to run when it ends.
+    pub(crate) cleans_up: bool,
     /// What a user marked the thread with.
     pub(crate) tags: BTreeMap<String, String>,
 }
@@ -163,7 +168,7 @@ impl Head {
             }
             reason
         });
-        Self { status, reason, updated_ms: at_ms, due_ms: None, ..self.clone() }
+        Self { status, reason, updated_ms: at_ms, due_ms: None, cleans_up: false, ..self.clone() }
     }
 }
 
@@ -177,8 +182,11 @@ pub(crate) fn head_changes(thread: &ThreadId, head: &Head, changes: &mut Vec<Cha
 
 /// Where a thread with this head stands in the list of threads.
 pub(crate) fn listing(head: &Head) -> Listing {
-    let due_ms = head.due_ms.filter(|_| head.status == Status::Sleeping);
-    Listing { class: head.status.class(), at_ms: due_ms.unwrap_or(head.updated_ms) }
+    match head.due_ms {
+        Some(at_ms) if head.status == Status::Sleeping => Listing { class: head.status.class(), at_ms },
+        Some(at_ms) => Listing { class: DUE_CLASS, at_ms },
+        None => Listing { class: head.status.class(), at_ms: head.updated_ms },
+    }
 }
 
 /// Reads a head row.
@@ -262,6 +270,48 @@ fn corrupt_record(thread: &ThreadId, run: RunNo, error: CheckpointError) -> RunE
         }
         error => error.into(),
     }
+}
+
+/// A request to cancel a thread's run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CancelRequest {
+    pub(crate) reason: Option<String>,
+    pub(crate) at_ms: u64,
+}
+
+/// Where a request to cancel waits for its run.
+pub(crate) const CANCEL: Key = Key::Aside { space: 2, id: 0, chunk: 0 };
+
+/// A request's rows.
+pub(crate) fn cancel_changes(
+    thread: &ThreadId,
+    request: &CancelRequest,
+    changes: &mut Vec<Change>,
+) -> Result<(), CheckpointError> {
+    let bytes = rmp_serde::to_vec(request).expect("a request has nothing that cannot be written");
+    rows::seal(thread, CANCEL, &bytes, rows::PAYLOAD_LIMIT, changes)
+}
+
+/// Removes a request.
+pub(crate) fn remove_cancel() -> Change {
+    rows::remove(CANCEL)
+}
+
+/// Removes all that the outside has sent to a run, and what it was to be sent to.
+pub(crate) fn remove_requests() -> Vec<Change> {
+    let mut changes = remove_answers().to_vec();
+    changes.push(remove_cancel());
+    changes
+}
+
+/// The request to cancel a thread's run that waits for whoever drives it, if there is one.
+pub(crate) async fn cancel_request(
+    checkpointer: &Arc<dyn Checkpointer>,
+    thread: &ThreadId,
+) -> Result<Option<CancelRequest>, CheckpointError> {
+    let stored = checkpointer.scan(thread, CANCEL, CANCEL.with_chunk(u16::MAX)).await?;
+    let Some((key, bytes)) = rows::unseal(thread, stored)?.into_iter().next() else { return Ok(None) };
+    rmp_serde::from_slice(&bytes).map(Some).map_err(|error| damaged(thread, key, &error))
 }
 
 fn damaged(thread: &ThreadId, key: Key, error: &dyn fmt::Display) -> CheckpointError {

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote_spanned};
 use syn::{Attribute, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{codec, is_lint, place, signature, typed_body};
+use super::{codec, duration, is_lint, place, signature, typed_body};
 use crate::{
     lifetimes,
     model::{Entrypoint, Form, Last},
@@ -35,6 +35,7 @@ pub(super) fn expand(entrypoint: &Entrypoint) -> TokenStream {
     let types = types(entrypoint);
     let place = place(ident.span());
     let version = entrypoint.version.as_ref().map(|version| ours!(.version(#version)));
+    let timeout = entrypoint.timeout.map(duration).map(|limit| ours!(.timeout(#limit)));
     let codec = codec::of_entrypoint(&entrypoint.output);
     let recorded = recorded(entrypoint);
     let run = run(entrypoint);
@@ -59,7 +60,7 @@ pub(super) fn expand(entrypoint: &Entrypoint) -> TokenStream {
             type Input = #input;
             #types
             const SPEC: ::durably::__private::EntrypointSpec =
-                ::durably::__private::EntrypointSpec::new(#name, #place)#version;
+                ::durably::__private::EntrypointSpec::new(#name, #place)#version #timeout;
             fn codec() -> ::durably::__private::OutputCodec<Self::Output> {
                 #codec
             }

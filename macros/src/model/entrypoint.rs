@@ -1,5 +1,7 @@
 //! An entrypoint.
 
+use std::time::Duration;
+
 use proc_macro2::{Group, Span};
 use quote::ToTokens;
 use syn::{Attribute, FnArg, Ident, LitInt, LitStr, PatType, Type, Visibility, ext::IdentExt};
@@ -30,6 +32,7 @@ pub(crate) struct Entrypoint {
     pub(crate) body: Group,
     pub(crate) name: LitStr,
     pub(crate) version: Option<LitInt>,
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// The `#[previous]` parameter.
@@ -113,6 +116,7 @@ impl Entrypoint {
             body: body.clone(),
             name: args.name.unwrap_or_else(|| LitStr::new(&sig.ident.unraw().to_string(), sig.ident.span())),
             version: args.version,
+            timeout: args.timeout,
         })
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     RunError,
     call::{Claim, Claimed, Work},
     journal::{CallKind, Slot},
-    run::Entered,
+    run::{CleansUp, Entered, clean_up_nested},
     scope::{Ambient, Run},
     value::{Arguments, Payload},
 };
@@ -119,9 +119,12 @@ fn nested<D: Definition>(run: Arc<Run>, slot: Slot, input: D::Input) -> Work<'st
                 return run.fail(RunError::Value { what, source });
             }
         };
+        let frame = place.0;
+        let _cleans_up = CleansUp(run.clone(), frame);
         let mut entered = Entered::new(run.clone(), place, D::SPEC.name, body);
         let returned = poll_fn(|cx| entered.poll(cx)).await;
         drop(entered);
+        clean_up_nested(&run, frame).await;
         let codec = D::codec();
         let recorded = (codec.encode)(&returned.output).and_then(|recorded| {
             // What is handed on is read from the record; an error shows here, where the value was made.

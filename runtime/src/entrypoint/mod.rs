@@ -22,6 +22,8 @@ use crate::{
 pub struct EntrypointSpec {
     pub(crate) name: &'static str,
     pub(crate) version: u32,
+    /// How long a run may take.
+    pub(crate) timeout: Option<std::time::Duration>,
     pub(crate) definition: crate::journal::Definition,
 }
 
@@ -29,7 +31,14 @@ impl EntrypointSpec {
     /// An entrypoint of this name, defined here; its version is 1.
     #[must_use]
     pub const fn new(name: &'static str, module: &'static str, file: &'static str, line: u32) -> Self {
-        Self { name, version: 1, definition: crate::journal::Definition { module, file, line } }
+        Self { name, version: 1, timeout: None, definition: crate::journal::Definition { module, file, line } }
+    }
+
+    /// Limits each run. Default: no limit.
+    #[must_use]
+    pub const fn timeout(mut self, limit: std::time::Duration) -> Self {
+        self.timeout = Some(limit);
+        self
     }
 
     /// Sets the version that is recorded with each run.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Answered, Attempt, CallKind, Journal, Order, Outcome, Record, Slot, Stage, Then, Wait, Waited, call,
+    Answered, Attempt, CallKind, Failing, Journal, Order, Outcome, Record, Slot, Stage, Then, Wait, Waited, call,
     load::{changes_the_wait, waited_for},
 };
 use crate::{
@@ -47,6 +47,9 @@ impl Journal {
 
     /// Notes that an attempt failed and another will be made.
     pub(crate) fn attempt_failed(&mut self, slot: Slot, error: String, at_ms: u64, next_ms: u64) {
+        if self.is_cut() {
+            return;
+        }
         let Some(call) = self.calls.get_mut(slot) else { return };
         call.stage = Stage::Finished;
         call.next_ms = next_ms;
@@ -103,6 +106,9 @@ impl Journal {
 
     /// Notes what a body left. A call that is gone leaves nothing, unless it was detached.
     pub(crate) fn finish(&mut self, slot: Slot, recorded: Recorded, at_ms: u64, took_ms: u32) {
+        if self.is_cut() {
+            return;
+        }
         let Some(call) = self.calls.get(slot) else { return };
         if !self.is_current(&call.scope) {
             // A detached call that outlived the attempt it was made in.
@@ -121,7 +127,7 @@ impl Journal {
             Recorded::Failure(_) => {
                 self.scopes.entry(info.scope).or_default().unseen.insert(info.id);
                 if self.calls.get(slot).is_some_and(|call| self.is_in_a_body(call.scope)) {
-                    self.failing.insert(info.id, false);
+                    self.failing.insert(info.id, Failing { reopened: false, frame: info.frame });
                 }
             }
             // The calls within are covered by this outcome.

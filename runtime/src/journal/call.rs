@@ -173,6 +173,16 @@ pub(super) fn body_scope_id(call: CallId) -> ScopeId {
     ScopeId(call.base.rotate_left(64).wrapping_add(u128::from(call.ordinal) + 1))
 }
 
+/// The scope of one clean-up at an entrypoint's end; `end`: how many ends it had that were undone.
+pub(super) fn clean_up(entrypoint: ScopeId, end: u32, index: u32) -> ScopeId {
+    ScopeId(truncated(
+        Sha256::new_with_prefix(b"durably.clean-up.1\0")
+            .chain_update(entrypoint.0.to_be_bytes())
+            .chain_update(end.to_be_bytes())
+            .chain_update(index.to_be_bytes()),
+    ))
+}
+
 /// The scope of a branch.
 pub(super) fn branch(parent: ScopeId, name: &str, ordinal: u32) -> ScopeId {
     ScopeId(truncated(

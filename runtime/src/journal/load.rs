@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{
     Attempt, BrokenJournal, CallInfo, Journal, Loaded, Outcome, Record, RecordedStep, Resume, Scope, Step, Table,
-    Unread, Wait, Waited, call,
+    Unread, Wait, Waited, call, cut::Cut,
 };
 use crate::{
     id::{CallId, ScopeId, Seq},
@@ -25,6 +25,7 @@ impl Journal {
             definitions: HashMap::new(),
             appended: Vec::new(),
             failing: HashMap::default(),
+            cut: Cut::default(),
         };
         for (seq, record) in records {
             journal.take_in(seq, record)?;
@@ -62,7 +63,11 @@ impl Journal {
                 }
                 self.order_step(loaded, seq, RecordedStep::Wait);
             }
-            Record::Resume(Resume { reopened, .. }) => self.void(&reopened),
+            Record::Resume(Resume { reopened, .. }) => {
+                self.undo_end();
+                self.void(&reopened);
+            }
+            Record::Cancel(cancel) => self.load_cancel(cancel),
             Record::Unread(Unread { call, ahead }) => {
                 let (frame, loaded) = (call.frame, self.loaded_call(call));
                 self.order_unread(frame, loaded, ahead).ok_or_else(|| BrokenJournal {
@@ -71,7 +76,7 @@ impl Journal {
                 })?;
             }
             // An end that was followed by a resume: its list is in the resume.
-            Record::End(_) => {}
+            Record::End(end) => self.load_end(&end),
             Record::Start(_) | Record::Update(_) => {
                 return Err(BrokenJournal { seq, detail: "a second start of the run".to_owned() });
             }
@@ -114,9 +119,13 @@ impl Journal {
     pub(super) fn void(&mut self, calls: &[CallId]) {
         let mut frames = HashSet::new();
         let mut voided = HashSet::new();
+        // The ends of these entrypoints do not count any more.
+        let mut undone = HashSet::new();
         for call in calls {
-            if let Some(reopened) = self.failing.get_mut(call) {
-                *reopened = true;
+            undone.insert(call::body_scope_id(*call));
+            if let Some(failing) = self.failing.get_mut(call) {
+                failing.reopened = true;
+                undone.extend(failing.frame);
             }
             if let Some(&loaded) = self.loaded_calls.get(call) {
                 let entry = &mut self.loaded[loaded as usize];
@@ -127,6 +136,10 @@ impl Journal {
                 voided.insert(loaded);
                 frames.extend(entry.info.frame);
             }
+        }
+        undone.extend(&frames);
+        for scope in undone {
+            self.end_undone(scope);
         }
         for frame in frames {
             for step in self.loaded_frames.get_mut(&frame).into_iter().flatten() {

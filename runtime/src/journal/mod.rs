@@ -11,6 +11,7 @@ mod body;
 mod call;
 mod claim;
 mod compact;
+mod cut;
 mod divergence;
 mod hasher;
 mod load;
@@ -32,8 +33,8 @@ pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
 pub use record::{AnswerKind, CallKind};
 pub(crate) use record::{
-    Answered, Asked, Attempt, CallInfo, Deadline, End, Ended, Origin, Outcome, Record, Resume, Start, Unread, Update,
-    Wait, Waited,
+    Answered, Asked, Attempt, CallInfo, Cancel, Deadline, End, Ended, Origin, Outcome, Record, Resume, Start, Unread,
+    Update, Wait, Waited, Why,
 };
 use table::Table;
 pub(crate) use text::Names;
@@ -59,8 +60,19 @@ pub(crate) struct Journal {
     loaded_frames: HashMap<ScopeId, VecDeque<Step>, ByDigest>,
     definitions: HashMap<(CallKind, std::borrow::Cow<'static, str>), Definition>,
     appended: Vec<Appended>,
-    /// Failures in a task's body that are on their way to the store; whether they were opened again meanwhile.
-    failing: HashMap<CallId, bool, ByDigest>,
+    /// Failures in a task's body that are on their way to the store.
+    failing: HashMap<CallId, Failing, ByDigest>,
+    /// What stops the run, and its end.
+    cut: cut::Cut,
+}
+
+/// A failure in a task's body that is on its way to the store.
+#[derive(Debug)]
+struct Failing {
+    /// Whether it was opened again meanwhile.
+    reopened: bool,
+    /// The entrypoint whose order it is in.
+    frame: Option<ScopeId>,
 }
 
 /// One entered entrypoint: the run's own or a nested one.
@@ -90,6 +102,8 @@ enum Step {
     Unread { loaded: u32 },
     /// An outcome of this process.
     Live { slot: Slot, recorded: Arc<Recorded> },
+    /// The run is stopped here; only in the run's own entrypoint.
+    Cancel,
 }
 
 /// Calls made in one scope.
@@ -151,6 +165,8 @@ pub(crate) enum Then {
     HandOn(Slot, Arc<Recorded>),
     /// This call's question is visible from now on.
     Opened(Slot),
+    /// The run's code is dropped when this has its turn.
+    Cancel,
     /// The next attempt may start. Not before: what the last one left is on disk, and known, by then.
     TryAgain(Slot),
 }
@@ -164,6 +180,8 @@ pub(crate) enum Next {
     Wake(Slot),
     /// Replay is over; wake these, their bodies may start.
     Live(Vec<Slot>),
+    /// The run is stopped here. Wake these: nested entrypoints come to where they were, and nothing else starts.
+    Cancel(Vec<Slot>),
     /// The code and the journal do not agree.
     Diverged(Box<Nondeterminism>),
     /// Nothing until something is recorded.
@@ -240,10 +258,18 @@ impl Journal {
 
     /// Adds a record that belongs to no call.
     pub(crate) fn append_plain(&mut self, record: Record) {
-        self.append(record, Then::Nothing, true);
+        self.push(record, Then::Nothing, true);
     }
 
     fn append(&mut self, record: Record, then: Then, at_once: bool) {
+        if self.is_cut() {
+            // What the run's own code leaves after its stop would have no turn any more.
+            return;
+        }
+        self.push(record, then, at_once);
+    }
+
+    fn push(&mut self, record: Record, then: Then, at_once: bool) {
         let seq = Seq(self.next_seq);
         self.next_seq += 1;
         self.appended.push(Appended { seq, record, then, at_once });
@@ -283,6 +309,7 @@ impl Journal {
     pub(crate) fn unpassed(&self) -> Vec<CallId> {
         let failures = |scope: &ScopeState| scope.unpassed.iter().chain(&scope.unseen).copied().collect::<Vec<_>>();
         let mut open: Vec<CallId> = self.scopes.values().flat_map(failures).collect();
+        open.retain(|call| !self.cut.is_behind(call));
         open.sort_unstable();
         open.dedup();
         open

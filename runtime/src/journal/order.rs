@@ -58,6 +58,10 @@ impl Journal {
     pub(crate) fn recorded(&mut self, then: Then) -> Option<Slot> {
         match then {
             Then::Nothing | Then::Opened(_) => None,
+            Then::Cancel => {
+                self.queue_cancel();
+                None
+            }
             Then::TryAgain(slot) => {
                 self.calls.get_mut(slot)?.stage = Stage::Ready;
                 Some(slot)
@@ -94,7 +98,7 @@ impl Journal {
     pub(super) fn remember(&mut self, slot: Slot, recorded: Arc<Recorded>) -> Option<Step> {
         let call = self.calls.get(slot)?;
         let attempts = call.attempts;
-        if self.failing.remove(&call.id) == Some(true) {
+        if self.failing.remove(&call.id).is_some_and(|failing| failing.reopened) {
             return None;
         }
         let loaded = self.loaded_call(self.info(slot));
@@ -107,6 +111,9 @@ impl Journal {
     pub(crate) fn next(&mut self, frame: Frame) -> Next {
         loop {
             let state = &mut self.frames[frame.0 as usize];
+            if matches!(state.queue.front(), Some(Step::Cancel)) {
+                return Next::Cancel(self.release_cancel(frame));
+            }
             if state.replaying == 0 && !state.waiting.is_empty() {
                 let ready = self.go_live(frame);
                 if !ready.is_empty() {
@@ -116,6 +123,7 @@ impl Journal {
             }
             let Some(step) = state.queue.front() else { return Next::Nothing };
             match step {
+                Step::Cancel => unreachable!("it has its turn above"),
                 Step::Live { .. } => {
                     let Some(Step::Live { slot, recorded }) = state.queue.pop_front() else {
                         unreachable!("it is the front")
@@ -222,6 +230,7 @@ impl Journal {
             match step {
                 Step::Loaded { .. } | Step::Unread { .. } => steps.push(step),
                 Step::Live { slot, recorded } => steps.extend(self.remember(slot, recorded)),
+                Step::Cancel => {}
             }
         }
         for step in &steps {
@@ -245,7 +254,7 @@ impl Journal {
         // Also those that the journal has further on: the order may have changed.
         let early = state.queue.iter().filter_map(|step| match step {
             Step::Loaded { loaded, .. } => self.loaded[*loaded as usize].holder,
-            Step::Live { .. } | Step::Unread { .. } => None,
+            Step::Live { .. } | Step::Unread { .. } | Step::Cancel => None,
         });
         let mut made: Vec<Slot> = state.waiting.iter().copied().chain(early).take(SHOWN).collect();
         made.dedup();

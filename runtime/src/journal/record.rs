@@ -31,6 +31,8 @@ pub(crate) enum Record {
     Unread(Unread),
     /// The run ended.
     End(End),
+    /// The run was told to stop: its code is dropped where this is released.
+    Cancel(Cancel),
     /// A run that is nothing but a saved value: set from outside, or taken along by a fork from another thread.
     Update(Update),
 }
@@ -46,6 +48,8 @@ pub(crate) struct Start {
     /// Where the saved value stands that this run sees as `previous`.
     pub(crate) previous: Option<(RunNo, Seq)>,
     pub(crate) at_ms: u64,
+    /// How long the run may take, from here or from its last resume after an end.
+    pub(crate) limit_ms: Option<u64>,
     /// The thread's tags by then.
     pub(crate) tags: BTreeMap<String, String>,
     /// Where the records up to its own first one come from, if it is a fork.
@@ -299,10 +303,51 @@ pub(crate) enum Ended {
         /// The failures it did not get past.
         open: Vec<CallId>,
     },
+    /// With a clean-up that did not come to its end; what the run's own code came to is not written down yet.
+    Unclean {
+        /// Which, and why.
+        message: String,
+        /// The failures that the clean-ups did not get past; resuming opens them again, and only them.
+        open: Vec<CallId>,
+    },
+    /// By its deadline.
+    TimedOut {
+        /// How long it was allowed to take.
+        limit_ms: u64,
+        /// The failures it did not get past.
+        open: Vec<CallId>,
+    },
+    /// By a caller who cancelled it.
+    Cancelled {
+        /// Why, in the caller's words.
+        reason: Option<String>,
+    },
     /// By a caller who gave it up for a new run.
     Discarded,
     /// By going on as a new run.
     Continued,
+}
+
+/// What stops a run from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Cancel {
+    pub(crate) why: Why,
+    pub(crate) at_ms: u64,
+}
+
+/// Why a run is stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Why {
+    /// Somebody cancelled it.
+    Asked {
+        /// In their words.
+        reason: Option<String>,
+    },
+    /// Its deadline has passed.
+    TimedOut {
+        /// How long it was allowed to take.
+        limit_ms: u64,
+    },
 }
 
 /// Why stored bytes are not a record.
@@ -322,6 +367,7 @@ impl Record {
             | Self::Wait(Wait { at_ms, .. })
             | Self::Resume(Resume { at_ms, .. })
             | Self::End(End { at_ms, .. })
+            | Self::Cancel(Cancel { at_ms, .. })
             | Self::Update(Update { at_ms, .. }) => Some(*at_ms),
             Self::Unread(_) => None,
         }
@@ -360,6 +406,7 @@ impl Record {
             Self::Resume(record) => bytes(4, record),
             Self::End(record) => bytes(5, record),
             Self::Unread(record) => bytes(6, record),
+            Self::Cancel(record) => bytes(9, record),
             Self::Update(record) => bytes(20, record),
         }
     }
@@ -380,6 +427,7 @@ impl Record {
             4 => Self::Resume(parse(rest)?),
             5 => Self::End(parse(rest)?),
             6 => Self::Unread(parse(rest)?),
+            9 => Self::Cancel(parse(rest)?),
             20 => Self::Update(parse(rest)?),
             other => return Err(RecordError(format!("a record of unknown kind {other}"))),
         })

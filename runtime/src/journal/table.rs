@@ -35,6 +35,14 @@ impl Table {
         }
     }
 
+    /// The places of all calls.
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        let places = (0_u32..).zip(&self.places);
+        places
+            .filter(|(_, (_, call))| call.is_some())
+            .map(|(index, (generation, _))| Slot { index, generation: *generation })
+    }
+
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Call> {
         let (generation, place) = self.places.get_mut(slot.index as usize)?;
         if *generation != slot.generation {

@@ -6,19 +6,21 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::Poll,
+    time::Duration,
 };
 
 use super::{
     Entered, Outcome,
-    ends::{Conclusion, Rest, continue_as_new, end, give_up, pause, rest},
+    alarm::Alarm,
+    ends::{Conclusion, Rest, continue_as_new, end, end_cut, give_up, pause, rest},
 };
 use crate::{
     Definition, RunError, Status,
     checkpoint::Change,
     entrypoint::{Previous, Returned},
-    environment::{Environment, Event},
+    environment::{Environment, Event, length_ms},
     id::{RunNo, Seq},
-    journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start},
+    journal::{End, Ended, Frame, Journal, Record, Resume, Scope, Start, Why},
     output::Recorded,
     panics::panic_message,
     scope::{Driving, Earlier, Hold, Mode, Quiet, Run, Stop},
@@ -52,6 +54,8 @@ pub(crate) enum Begin {
         input: Payload,
         /// Of the canonical input.
         digest: [u8; 32],
+        /// How long it may take.
+        limit: Option<Duration>,
         /// What becomes of the run before, in the same step.
         with: Vec<Change>,
         /// What the thread is marked with from now on, beside what it has.
@@ -62,9 +66,11 @@ pub(crate) enum Begin {
 }
 
 /// How a drive came to its end.
-enum Came<O> {
+pub(super) enum Came<O> {
     Returned(Returned<O>),
     Stopped(Stop),
+    /// It was stopped from outside, and has come to the place where its code is to be dropped.
+    Cut,
     /// It goes on as a new run with this input.
     Continues(Payload, [u8; 32]),
     /// Nothing in it is alive: it pauses as this; `None`: it waits for nothing that could come.
@@ -76,8 +82,8 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
     let Plan { environment, hold, mode, mut head, mut begin, announce } = plan;
     loop {
         let (run, start) = match begin {
-            Begin::Start { input, digest, with, tags } => {
-                begin_run::<D>(&environment, &hold, mode, &mut head, (input, digest, tags), with).await?
+            Begin::Start { input, digest, limit, with, tags } => {
+                begin_run::<D>(&environment, &hold, mode, &mut head, (input, digest, limit, tags), with).await?
             }
             Begin::Replay(records) => go_on(&environment, &hold, mode, &mut head, records).await?,
         };
@@ -95,10 +101,14 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
             run.flush(true, changes);
             run.drained().await?;
         }
+        if let Some(request) = storage::cancel_request(&environment.checkpointer, &run.thread).await? {
+            run.want_cancel(Why::Asked { reason: request.reason });
+        }
         let known = head.as_mut().expect("a run that was begun has a head");
         let driven = drive_once::<D>(&run, known, &start).await;
         let how = match &driven {
             Ok(Conclusion::Completed(_)) => "completed",
+            Ok(Conclusion::Cancelled) => "cancelled",
             Ok(Conclusion::Paused(outcome)) => outcome.word(),
             Ok(Conclusion::Continue) => "continued",
             Err(error) => error.kind(),
@@ -106,6 +116,7 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
         environment.observe(|| Event::RunStopped { run: run.view(), how });
         match driven? {
             Conclusion::Completed(output) => return Ok(Outcome::Completed(output)),
+            Conclusion::Cancelled => return Ok(Outcome::Cancelled),
             Conclusion::Paused(outcome) => return Ok(outcome),
             Conclusion::Continue => {
                 // If it is a new one: the old run's end and its start were one commit.
@@ -131,7 +142,7 @@ async fn begin_run<D: Definition>(
     hold: &Arc<Hold>,
     mode: Mode,
     head: &mut Option<Head>,
-    (input, digest, tags): (Payload, [u8; 32], BTreeMap<String, String>),
+    (input, digest, limit, tags): (Payload, [u8; 32], Option<Duration>, BTreeMap<String, String>),
     mut changes: Vec<Change>,
 ) -> Result<(Arc<Run>, Start), RunError> {
     let at_ms = environment.now_ms();
@@ -149,13 +160,18 @@ async fn begin_run<D: Definition>(
         updated_ms: at_ms,
         reason: None,
         due_ms: None,
+        cleans_up: false,
         tags: tags.clone(),
     };
     let entrypoint = D::SPEC.name.to_owned();
     let version = D::SPEC.version;
-    let start = Start { entrypoint, version, input, digest, previous: saved, at_ms, tags, forked: None };
+    let limit_ms = limit.map(length_ms);
+    let start = Start { entrypoint, version, input, digest, previous: saved, at_ms, limit_ms, tags, forked: None };
+    // One that was meant for the run before.
+    changes.push(storage::remove_cancel());
     let journal = Journal::load(Vec::new(), 0).expect("no records are a journal");
-    let run = Run::new(environment.clone(), hold, no, &start, mode, journal);
+    let deadline = deadline(&start, at_ms);
+    let run = Run::new(environment.clone(), hold, no, (&start, deadline), mode, journal);
     run.with_journal(|journal| journal.append_plain(Record::Start(start.clone())));
     storage::head_changes(&run.thread, &new, &mut changes)?;
     run.flush(true, changes);
@@ -163,6 +179,12 @@ async fn begin_run<D: Definition>(
     *head = Some(new);
     environment.observe(|| Event::RunStarted { run: run.view(), resumed: false });
     Ok((run, start))
+}
+
+/// When a run that began or was resumed at this moment has to have ended, and how long that is.
+fn deadline(start: &Start, at_ms: u64) -> Option<(u64, u64)> {
+    // Rounded up, as a sleep is.
+    start.limit_ms.map(|limit_ms| (at_ms.saturating_add(limit_ms).saturating_add(1), limit_ms))
 }
 
 /// Takes a run up from its records.
@@ -184,17 +206,37 @@ async fn go_on(
     let mut records: Vec<(Seq, Record)> = records.collect();
     // A run that ended with a failure goes on: the failures it did not get past are opened again.
     let mut resume = None;
-    if let Some((_, Record::End(End { how: Ended::Failed { open, .. } | Ended::Panicked { open, .. }, .. }))) =
-        records.last()
+    if let Some((
+        _,
+        Record::End(End {
+            how:
+                Ended::Failed { open, .. }
+                | Ended::Panicked { open, .. }
+                | Ended::Unclean { open, .. }
+                | Ended::TimedOut { open, .. },
+            ..
+        }),
+    )) = records.last()
     {
         let entry = Resume { reopened: open.clone(), at_ms: environment.now_ms() };
         records.push((Seq(next_seq), Record::Resume(entry.clone())));
         resume = Some(entry);
     }
+    if records.is_empty() && start.limit_ms.is_some() && head.status == Status::Drained {
+        // Its input was staged, or nothing of it had begun: its time begins now.
+        let entry = Resume { reopened: Vec::new(), at_ms: environment.now_ms() };
+        records.push((Seq(next_seq), Record::Resume(entry.clone())));
+        resume = Some(entry);
+    }
     let resumed = !records.is_empty();
+    let resumed_at = records.iter().rev().find_map(|(_, record)| match record {
+        Record::Resume(resume) => Some(resume.at_ms),
+        _ => None,
+    });
+    let deadline = deadline(&start, resumed_at.unwrap_or(start.at_ms));
     let earlier = Earlier::of(&records);
     let journal = Journal::load(records, next_seq).map_err(|broken| corrupt(broken.seq, broken.detail))?;
-    let run = Run::new(environment.clone(), hold, head.run, &start, mode, journal);
+    let run = Run::new(environment.clone(), hold, head.run, (&start, deadline), mode, journal);
     run.remember(earlier);
     if resume.is_some() || head.status != Status::Running {
         if let Some(resume) = resume {
@@ -216,10 +258,14 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
     let came = match enter::<D>(run, start).await {
         Ok(mut entered) => {
             let came = step(run, &mut entered).await;
+            if matches!(came, Came::Cut) {
+                // What is dropped now is dropped by us, and not by the code.
+                run.halt();
+            }
             drop(entered);
             match (came, run.stopped()) {
                 // What the entrypoint held panicked when it was dropped.
-                (Came::Rests(_) | Came::Continues(..), Some(stop)) => Came::Stopped(stop),
+                (Came::Rests(_) | Came::Continues(..) | Came::Cut, Some(stop)) => Came::Stopped(stop),
                 (came, _) => came,
             }
         }
@@ -234,6 +280,7 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
                 give_up(run, head, RunError::Panicked { what, message: panic_message(&*panic) }).await
             }
         },
+        Came::Cut => end_cut(run, head).await,
         Came::Rests(Some(rest)) => pause(run, head, rest).await,
         Came::Rests(None) => give_up(run, head, RunError::Stalled { entrypoint: run.entrypoint.clone() }).await,
         Came::Continues(input, digest) => {
@@ -265,11 +312,14 @@ async fn enter<D: Definition>(run: &Arc<Run>, start: &Start) -> Result<Entered<D
 }
 
 /// Steps the run until it ends, stops, or nothing in it is alive.
-async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O> {
+pub(super) async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O> {
+    let mut alarm = Alarm::default();
     poll_fn(|cx| {
         run.driver.register(cx.waker());
+        alarm.poll(run, cx);
         let _driving = Driving::new(run);
         for _ in 0..ROUNDS {
+            run.take_up_cancel();
             if let Poll::Ready(returned) = run.polls.count(cx, |cx| entered.poll(cx)) {
                 return Poll::Ready(Came::Returned(returned));
             }
@@ -282,6 +332,9 @@ async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O> {
             }
             if changed {
                 continue;
+            }
+            if run.with_journal(|journal| journal.is_cut() && journal.is_cancel_released()) {
+                return Poll::Ready(Came::Cut);
             }
             return match run.quiet() {
                 Quiet::Not => Poll::Pending,

@@ -30,7 +30,7 @@ pub(crate) struct Entered<O> {
     frame: Frame,
     signal: Arc<Signal>,
     waker: Waker,
-    name: &'static str,
+    name: String,
     /// tokio's budget would make the entrypoint's own channels pend and wake it from outside.
     future: Option<Within<Unconstrained<BoxFuture<'static, Returned<O>>>>>,
     /// Whether it is to be polled before anything is handed on.
@@ -41,12 +41,12 @@ impl<O> Entered<O> {
     pub(crate) fn new(
         run: Arc<Run>,
         (frame, scope, signal): (Frame, Scope, Arc<Signal>),
-        name: &'static str,
+        name: impl Into<String>,
         future: BoxFuture<'static, Returned<O>>,
     ) -> Self {
         let ambient = Ambient { run: run.clone(), scope, body: None };
         let future = Some(Within::new(ambient, unconstrained(future)));
-        Self { run, frame, waker: Waker::from(signal.clone()), signal, name, future, unsettled: true }
+        Self { run, frame, waker: Waker::from(signal.clone()), signal, name: name.into(), future, unsettled: true }
     }
 
     /// Runs it as far as it comes. Pending also when the run is stopped: whoever drives it looks.
@@ -61,7 +61,7 @@ impl<O> Entered<O> {
             }
             // Also if it returned: on replay, what woke it would not come.
             if self.signal.is_foreign() {
-                self.run.fail(RunError::ForeignWake { entrypoint: self.name.to_owned() });
+                self.run.fail(RunError::ForeignWake { entrypoint: self.name.clone() });
                 return Poll::Pending;
             }
             if let Some(returned) = returned {
@@ -101,7 +101,7 @@ impl<O> Entered<O> {
                 return None;
             }
         }
-        self.run.fail(RunError::Unsettled { entrypoint: self.name.to_owned(), polls: RESTLESS });
+        self.run.fail(RunError::Unsettled { entrypoint: self.name.clone(), polls: RESTLESS });
         None
     }
 

@@ -23,6 +23,8 @@ pub enum Outcome<T> {
     },
     /// It was stopped before its next body, since the runtime drains; a resume goes on.
     Drained,
+    /// It was cancelled, and has cleaned up; [`ThreadState::reason`](crate::ThreadState::reason) says why.
+    Cancelled,
 }
 
 impl<T> Outcome<T> {
@@ -30,7 +32,7 @@ impl<T> Outcome<T> {
     pub fn completed(self) -> Option<T> {
         match self {
             Self::Completed(value) => Some(value),
-            Self::Interrupted(_) | Self::Sleeping { .. } | Self::Drained => None,
+            Self::Interrupted(_) | Self::Sleeping { .. } | Self::Drained | Self::Cancelled => None,
         }
     }
 
@@ -38,7 +40,7 @@ impl<T> Outcome<T> {
     pub fn questions(&self) -> &[Question] {
         match self {
             Self::Interrupted(questions) => questions,
-            Self::Completed(_) | Self::Sleeping { .. } | Self::Drained => &[],
+            Self::Completed(_) | Self::Sleeping { .. } | Self::Drained | Self::Cancelled => &[],
         }
     }
 
@@ -49,6 +51,7 @@ impl<T> Outcome<T> {
             Self::Interrupted(_) => "interrupted",
             Self::Sleeping { .. } => "sleeping",
             Self::Drained => "drained",
+            Self::Cancelled => "cancelled",
         }
     }
 
@@ -59,6 +62,7 @@ impl<T> Outcome<T> {
             Self::Interrupted(questions) => Outcome::Interrupted(questions),
             Self::Sleeping { until } => Outcome::Sleeping { until },
             Self::Drained => Outcome::Drained,
+            Self::Cancelled => Outcome::Cancelled,
         })
     }
 }

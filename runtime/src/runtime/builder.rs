@@ -185,6 +185,7 @@ impl RuntimeBuilder {
             park_after: self.park_after,
             draining: AtomicBool::new(false),
             answer_types: AnswerTypes::default(),
+            due: tokio::sync::Notify::new(),
         };
         let inner = Inner {
             environment: Arc::new(environment),
@@ -193,6 +194,7 @@ impl RuntimeBuilder {
             retention: self.retention,
             prunes: Prunes::default(),
             running: std::sync::Mutex::default(),
+            drives: super::drain::Drives::default(),
         };
         Runtime { inner: Arc::new(inner) }
     }

@@ -1,6 +1,9 @@
 //! A process's durable runtime: its store, its resources, its entrypoints, and the runs that are driven in it.
 
+mod background;
 mod builder;
+mod drain;
+mod listed;
 mod recover;
 mod retention;
 mod threads;
@@ -11,7 +14,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
 };
 
+pub use background::Background;
 pub use builder::RuntimeBuilder;
+pub use drain::DrainReport;
+pub(crate) use drain::Drive;
 pub use recover::Recovered;
 pub(crate) use recover::Registered;
 pub use threads::{RuntimeStats, ThreadList, ThreadSummary, Threads};
@@ -55,6 +61,8 @@ pub(crate) struct Inner {
     pub(super) prunes: retention::Prunes,
     /// The runs that are driven in this process, to be told of answers.
     running: Mutex<HashMap<ThreadId, Weak<Run>>>,
+    /// All drives of this process, also those that have not come to a run.
+    pub(crate) drives: drain::Drives,
 }
 
 impl Runtime {
@@ -77,7 +85,7 @@ impl Runtime {
     /// [`undrain`](Self::undrain) or in the next one.
     pub fn drain(&self) {
         self.inner.environment.draining.store(true, Ordering::Release);
-        for run in self.inner.running().values().filter_map(Weak::upgrade) {
+        for run in self.inner.all_driven() {
             run.drains();
         }
     }
@@ -115,6 +123,11 @@ impl Inner {
             running.retain(|_, run| run.strong_count() > 0);
         }
         running.insert(run.thread.clone(), Arc::downgrade(run));
+    }
+
+    /// The runs that are driven here.
+    fn all_driven(&self) -> Vec<Arc<Run>> {
+        self.running().values().filter_map(Weak::upgrade).collect()
     }
 
     /// How many runs are driven here.

@@ -2,12 +2,11 @@
 
 use std::{marker::PhantomData, sync::Arc};
 
-use super::Runtime;
+use super::{Runtime, listed};
 use crate::{
-    Definition, Outcome, RunError, Status, Thread, ThreadId, ThreadSummary,
+    Definition, Outcome, RunError, Status, Thread, ThreadId,
     checkpoint::BoxFuture,
-    environment::moment,
-    journal,
+    journal, storage,
     value::{Payload, ValueError},
 };
 
@@ -94,12 +93,13 @@ impl Runtime {
     /// [`RunError::Checkpoint`] if the store cannot be read.
     pub async fn recover(&self) -> Result<Vec<Recovered>, RunError> {
         let mut found = Vec::new();
-        self.find(Status::Running, |_| true, &mut found).await?;
+        self.find(Status::Running, &mut found).await?;
         Ok(self.drive_on(found))
     }
 
-    /// Drives on all threads whose run waits for a moment that has come, each on the tokio pool; a run that waits for an
-    /// answer and sleeps beside that is one of them. For a call now and then, or by a timer of the process.
+    /// Drives on all threads whose run waits for a moment that has come, each on the tokio pool: the end of a sleep, also
+    /// beside a question, its deadline, or a request to cancel it. For a call now and then, or by a timer of the process;
+    /// [`background`](Self::background) does it by itself. Costs what is due, however many threads wait.
     ///
     /// ```
     /// use std::time::Duration;
@@ -127,34 +127,26 @@ impl Runtime {
     ///
     /// As [`recover`](Self::recover).
     pub async fn run_due(&self) -> Result<Vec<Recovered>, RunError> {
-        let now = moment(self.inner.environment.now_ms());
-        let mut found = Vec::new();
-        for status in [Status::Sleeping, Status::Interrupted] {
-            self.find(status, |summary| summary.due.is_some_and(|due| due <= now), &mut found).await?;
+        let (due, _) = listed::due(self.checkpointer(), self.inner.environment.now_ms()).await?;
+        let mut found = Vec::with_capacity(due.len());
+        for listed in due {
+            if !self.checkpointer().is_leased(&listed.thread) {
+                let head = storage::parse_head(&listed.thread, &listed.head)?;
+                found.push((listed.thread, self.registered(head.entrypoint)?));
+            }
         }
         Ok(self.drive_on(found))
     }
 
     /// Adds the threads of a status that nobody drives, with their entrypoints.
-    async fn find(
-        &self,
-        status: Status,
-        wanted: impl Fn(&ThreadSummary) -> bool,
-        found: &mut Vec<(ThreadId, Arc<dyn Registered>)>,
-    ) -> Result<(), RunError> {
+    async fn find(&self, status: Status, found: &mut Vec<(ThreadId, Arc<dyn Registered>)>) -> Result<(), RunError> {
         let mut after = None;
         loop {
             let page = self.threads().status(status).limit(PAGE).after(after).await?;
             for summary in page.threads {
-                if !wanted(&summary) || self.checkpointer().is_leased(&summary.thread) {
-                    continue;
+                if !self.checkpointer().is_leased(&summary.thread) {
+                    found.push((summary.thread, self.registered(summary.entrypoint)?));
                 }
-                let Some(entrypoint) = self.inner.entrypoints.get(summary.entrypoint.as_str()) else {
-                    let mut known: Vec<String> = self.inner.entrypoints.keys().map(|name| (*name).to_owned()).collect();
-                    known.sort();
-                    return Err(RunError::UnknownEntrypoint { name: summary.entrypoint, known });
-                };
-                found.push((summary.thread, Arc::clone(entrypoint)));
             }
             match page.next {
                 Some(next) => after = Some(next),
@@ -163,7 +155,17 @@ impl Runtime {
         }
     }
 
-    fn drive_on(&self, found: Vec<(ThreadId, Arc<dyn Registered>)>) -> Vec<Recovered> {
+    /// The entrypoint of this name.
+    fn registered(&self, name: String) -> Result<Arc<dyn Registered>, RunError> {
+        if let Some(entrypoint) = self.inner.entrypoints.get(name.as_str()) {
+            return Ok(Arc::clone(entrypoint));
+        }
+        let mut known: Vec<String> = self.inner.entrypoints.keys().map(|name| (*name).to_owned()).collect();
+        known.sort();
+        Err(RunError::UnknownEntrypoint { name, known })
+    }
+
+    pub(super) fn drive_on(&self, found: Vec<(ThreadId, Arc<dyn Registered>)>) -> Vec<Recovered> {
         let driven = found.into_iter().map(|(thread, entrypoint)| {
             let drive = entrypoint.resume(Thread::new(self.clone(), thread.clone()));
             Recovered { thread, task: tokio::spawn(drive) }

@@ -7,10 +7,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::Runtime;
+use super::{Runtime, listed};
 use crate::{
     Keep, Pruned, RunError, RunNo, Status, Thread, ThreadId,
-    checkpoint::{BoxFuture, Cursor, ThreadQuery},
+    checkpoint::{BoxFuture, Cursor},
     environment::moment,
     storage::{self, Head},
 };
@@ -36,7 +36,7 @@ pub struct ThreadSummary {
     pub run: RunNo,
     /// Why it is stuck or failed.
     pub reason: Option<String>,
-    /// When the nearest sleep of a run that sleeps ends, also of one that waits for an answer too.
+    /// When a paused run is to be looked at: its nearest sleep ends, its deadline passes, or a request to cancel it waits.
     pub due: Option<SystemTime>,
     /// When its first run was started.
     pub created: SystemTime,
@@ -50,7 +50,8 @@ pub struct ThreadSummary {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ThreadList {
-    /// The threads: those that have been in their status longest come first.
+    /// The threads: those that have been in their status longest come first; after them those that somebody has to look at
+    /// at a moment, in that order.
     pub threads: Vec<ThreadSummary>,
     /// Where the next page goes on; `None` at the end.
     pub next: Option<Cursor>,
@@ -266,20 +267,10 @@ impl Threads {
         });
         // Those that sleep stand where they are due.
         let by_place = self.status.is_some_and(|status| status != Status::Sleeping);
-        let query = ThreadQuery {
-            class: self.status.map(Status::class),
-            until_ms: before_ms.filter(|_| by_place),
-            after: self.after.clone(),
-            limit,
-        };
-        let page = environment.checkpointer.threads(query).await?;
+        let until_ms = before_ms.filter(|_| by_place);
+        let page = listed::page(&environment.checkpointer, self.status, until_ms, self.after.clone(), limit).await?;
         let mut found = ThreadList { threads: Vec::new(), next: page.next };
         for listed in page.threads {
-            if listed.listing.class >= storage::RESERVED_CLASSES {
-                // These come last, and are no threads.
-                found.next = None;
-                break;
-            }
             let head = storage::parse_head(&listed.thread, &listed.head)?;
             if self.wants(&head) && before_ms.is_none_or(|before| head.updated_ms <= before) {
                 found.threads.push(summary(listed.thread, head));

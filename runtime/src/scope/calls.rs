@@ -12,7 +12,7 @@ use super::{
 use crate::{
     RunError,
     id::CallId,
-    journal::{Call, CallKind, ClaimError, Definition, Frame, NewCall, Order, Scope, Slot, Stage, Waited},
+    journal::{Call, CallKind, ClaimError, Definition, Frame, Journal, NewCall, Order, Scope, Slot, Stage, Waited},
     output::Recorded,
 };
 
@@ -20,7 +20,7 @@ impl Run {
     /// Claims a call in a scope; `None` if the run is stopped by it.
     pub(crate) fn claim(self: &Arc<Self>, scope: &Scope, new: NewCall) -> Option<Slot> {
         let mut state = self.lock();
-        if state.stop.is_some() || (state.next.is_some() && scope.owner.is_none()) {
+        if state.stop.is_some() || (state.continues() && scope.owner.is_none()) {
             return None;
         }
         let claimed = state.journal.claim(scope, new);
@@ -69,7 +69,7 @@ impl Run {
             return Step::Wait;
         }
         let Some(call) = state.journal.call(slot) else { return Step::Wait };
-        if state.next.is_some() && call.scope.owner.is_none() && !call.dropped {
+        if state.continues() && call.scope.owner.is_none() && !call.dropped {
             return Step::Wait;
         }
         match call.stage {
@@ -83,7 +83,9 @@ impl Run {
         let activity = state.liveness.polled(slot, waker);
         let work = match call.stage {
             Stage::Ready if !activity.begun => {
-                if call.kind != CallKind::Interrupt
+                if state.journal.is_cut() && !may_be_entered(&state.journal, call) {
+                    false
+                } else if call.kind != CallKind::Interrupt
                     && self.environment.draining.load(Ordering::Acquire)
                     && !state.journal.is_in_a_body(call.scope)
                 {
@@ -185,6 +187,12 @@ impl Run {
                 && matches!(call.scope.order, Order::Released(frame) if state.journal.is_replaying(frame))
         })
     }
+}
+
+/// Whether the call is a nested entrypoint that comes to where it was before the run is stopped: it may have left something
+/// to be done. One in a task's body goes with that.
+fn may_be_entered(journal: &Journal, call: &Call) -> bool {
+    call.kind == CallKind::Entrypoint && !journal.is_in_a_body(call.scope)
 }
 
 /// Whether the entrypoint that the call stands in was woken by something foreign: nothing new starts then.

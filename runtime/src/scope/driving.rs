@@ -42,6 +42,10 @@ impl Run {
                     }
                     (wakers, None, if state.later.is_empty() { Vec::new() } else { ready })
                 }
+                Next::Cancel(ready) => {
+                    let wakers = ready.into_iter().filter_map(|slot| state.liveness.nudge(slot, nudged)).collect();
+                    (wakers, None, Vec::new())
+                }
                 Next::Diverged(divergence) => {
                     state.stop = Some(Stop::Error(RunError::Nondeterminism(divergence)));
                     return false;

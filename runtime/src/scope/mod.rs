@@ -2,6 +2,7 @@
 
 mod bodies;
 mod calls;
+mod cleaning;
 mod driving;
 mod liveness;
 mod outbox;
@@ -18,6 +19,7 @@ use std::{
     task::{Context, Poll},
 };
 
+pub(crate) use cleaning::{Action, Cleaning};
 pub(crate) use questions::Earlier;
 pub(crate) use run::{Driving, Hold, Mode, Run, Step, Stop};
 pub(crate) use waiting::{Asking, OpenQuestion, Quiet};

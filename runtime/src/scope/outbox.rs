@@ -16,7 +16,7 @@ use crate::{
     RunError,
     checkpoint::{Change, Commit, Expect, Ticket},
     environment::Event,
-    journal::{Frame, Then},
+    journal::{Frame, Record, Then},
     storage,
 };
 
@@ -122,6 +122,9 @@ impl Run {
                 let before = state.outbox.overlay.len();
                 at_once |= entry.at_once;
                 let changes = &mut state.outbox.overlay;
+                if let Record::Cancel(_) = &entry.record {
+                    changes.push(storage::remove_cancel());
+                }
                 let sealed = storage::record_changes(&self.thread, self.no, entry.seq, &entry.record, changes)
                     .and_then(|()| state.questions.follow(&self.thread, entry.seq, &entry.record, changes));
                 if let Err(error) = sealed {
@@ -186,7 +189,7 @@ impl Run {
                             wake.extend(activity.body.take());
                         }
                     }
-                    Then::Nothing | Then::Opened(_) | Then::TryAgain(_) => {}
+                    Then::Nothing | Then::Opened(_) | Then::Cancel | Then::TryAgain(_) => {}
                 }
                 let tries_again = matches!(then, Then::TryAgain(_));
                 if let Some(slot) = state.journal.recorded(then) {

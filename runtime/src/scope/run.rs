@@ -10,13 +10,19 @@ use std::{
 use futures::task::AtomicWaker;
 use tokio::task::JoinHandle;
 
-use super::{Polls, Signal, liveness::Liveness, outbox::Outbox, questions::Questions};
+use super::{
+    Polls, Signal,
+    cleaning::{CleanUps, Held, Working},
+    liveness::Liveness,
+    outbox::Outbox,
+    questions::Questions,
+};
 use crate::{
     CheckpointError, RunError, ThreadId,
     checkpoint::{BoxFuture, Checkpointer, Lease},
     environment::{CallView, Environment, Event, RunView},
     id::{CallId, RunNo},
-    journal::{Frame, Journal, Slot, Start},
+    journal::{Frame, Journal, Slot, Start, Why},
     output::Recorded,
     storage::Answer,
     value::Payload,
@@ -45,6 +51,10 @@ pub(crate) struct Run {
     /// The polls of its entrypoint.
     pub(crate) polls: Arc<Polls>,
     pub(super) epoch: u64,
+    /// When the run has to have come to its end, and how long it was allowed to take, in milliseconds.
+    pub(crate) deadline: Option<(u64, u64)>,
+    /// The bodies that hold the lease.
+    working: Arc<Working>,
     state: Mutex<State>,
 }
 
@@ -69,6 +79,10 @@ pub(super) struct State {
     pub(super) spawned: Vec<(Slot, JoinHandle<()>)>,
     /// The lease, while the run is driven.
     pub(super) hold: Option<Arc<Hold>>,
+    /// What the run's code has left to be done at its end.
+    pub(super) clean_ups: CleanUps,
+    /// Why the run is to be stopped, until that is recorded.
+    pub(super) wanted: Option<Why>,
     /// Whether the run pauses.
     pub(super) halted: bool,
     /// Whether a body was held back since the runtime drains.
@@ -139,7 +153,7 @@ impl Run {
         environment: Arc<Environment>,
         hold: &Arc<Hold>,
         no: RunNo,
-        start: &Start,
+        (start, deadline): (&Start, Option<(u64, u64)>),
         mode: Mode,
         journal: Journal,
     ) -> Arc<Self> {
@@ -152,6 +166,8 @@ impl Run {
             driver: AtomicWaker::new(),
             polls: Arc::default(),
             epoch: hold.lease.epoch,
+            deadline,
+            working: Arc::default(),
             state: Mutex::new(State {
                 journal,
                 liveness: Liveness::default(),
@@ -165,6 +181,8 @@ impl Run {
                 later: Vec::new(),
                 spawned: Vec::new(),
                 hold: Some(hold.clone()),
+                clean_ups: CleanUps::default(),
+                wanted: None,
                 halted: false,
                 held_back: false,
             }),
@@ -222,6 +240,12 @@ impl Run {
         self.lock().halted = true;
     }
 
+    /// The drive is stopped as a crash would stop it, but for what is recorded: that is kept.
+    pub(crate) fn cut_off(self: &Arc<Self>) {
+        let what = format!("the drive of thread {}, whose bodies did not end within the drain's time,", self.thread);
+        self.fail(RunError::Aborted { what });
+    }
+
     pub(crate) fn stopped(&self) -> Option<Stop> {
         self.lock().stop.clone()
     }
@@ -237,7 +261,8 @@ impl Run {
 
     /// What the run is to go on as a new run with, if it is.
     pub(crate) fn next_input(&self) -> Option<(Payload, [u8; 32])> {
-        self.lock().next.clone()
+        let state = self.lock();
+        state.next.clone().filter(|_| !state.journal.is_ending())
     }
 
     /// Whether the entrypoint is not to be polled any more.
@@ -247,20 +272,26 @@ impl Run {
     }
 
     /// The run's hold on its thread, for a body that may outlive its drive.
-    pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
-        self.lock().hold.clone()
+    pub(crate) fn hold(&self) -> Option<Held> {
+        let hold = self.lock().hold.clone()?;
+        Some(Held::new(hold, &self.working))
+    }
+
+    /// Waits until no body holds the lease any more.
+    pub(crate) async fn bodies_ended(&self) {
+        self.working.idle().await;
     }
 
     /// Ends the drive: nothing of it has an effect on the run any more. Bodies on the pool keep the thread until they end.
     pub(crate) fn close(self: &Arc<Self>) {
-        let (spawned, later) = {
+        let (spawned, later, clean_ups) = {
             let mut state = self.lock();
             state.stop.get_or_insert(Stop::Gone);
             state.hold = None;
-            (std::mem::take(&mut state.spawned), std::mem::take(&mut state.later))
+            (std::mem::take(&mut state.spawned), std::mem::take(&mut state.later), std::mem::take(&mut state.clean_ups))
         };
         // What they hold leads back to the run.
-        drop(later);
+        drop((later, clean_ups));
         for (_, handle) in spawned {
             handle.abort();
         }

@@ -100,6 +100,7 @@ impl Thread {
             }
             let Batch { head, mut expect, changes, arrived, .. } = batch;
             expect.push(Expect::Equals(Key::Head, head));
+            expect.push(Expect::Absent(storage::CANCEL));
             match checkpointer.commit(Commit { thread: self.id.clone(), expect, changes }).await {
                 Ok(()) => {
                     if let Some(run) = self.runtime.inner.driven(&self.id) {
@@ -125,7 +126,13 @@ impl Thread {
             Some((head, _)) if !head.status.is_unfinished() || head.status == Status::Failed => {
                 Err(AnswerError::NoPendingInterrupt { thread: thread(), status: Some(head.status) })
             }
-            Some(found) => Ok(found),
+            Some((head, row)) => {
+                if storage::cancel_request(self.runtime.checkpointer(), &self.id).await?.is_some() {
+                    // Its questions are withdrawn.
+                    return Err(AnswerError::NoPendingInterrupt { thread: thread(), status: Some(head.status) });
+                }
+                Ok((head, row))
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Forks: a run that has the first records of another one, and goes on from there by itself.
 
-use std::{fmt, future::IntoFuture, sync::Arc};
+use std::{fmt, future::IntoFuture, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use crate::{
     CallId, CheckpointError, CheckpointId, RunError, Status, ThreadIdError, ValueError,
     checkpoint::BoxFuture,
     id::{RunNo, Seq},
-    journal::{End, Ended, Origin, Outcome, Record, Start, Update, Wait, Waited},
+    journal::{End, Ended, Origin, Outcome, Record, Resume, Start, Update, Wait, Waited},
     output::Recorded,
     scope::Earlier,
     storage::{self, Head},
@@ -151,12 +151,25 @@ impl Prefix {
         if let Some(Record::End(End { how: Ended::Discarded | Ended::Continued, .. })) = records.last() {
             records.pop();
         }
+        // A fork of a run that was stopped from outside goes on from before that.
+        if let Some(place) = stopped_at(&records) {
+            records.truncate(place);
+        }
         if let Some(place) = previous {
             // Known before anything is written: the code could not run without it.
             storage::load_stored(checkpointer, &source.id, place).await?;
         }
         Ok(Self { records, previous })
     }
+}
+
+/// Where a run was stopped from outside, if no resume has undone that.
+fn stopped_at(records: &[Record]) -> Option<usize> {
+    let place = records.iter().rposition(|record| matches!(record, Record::Cancel(_)))?;
+    let is_undone = records[place..]
+        .windows(2)
+        .any(|pair| matches!(pair, [Record::End(End { how: Ended::TimedOut { .. }, .. }), Record::Resume(_)]));
+    (!is_undone).then_some(place)
 }
 
 /// The records up to this call's outcome, with another one in its place.
@@ -242,6 +255,12 @@ async fn write(
     }
     let last = Seq(u32::try_from(records.len().saturating_sub(1)).unwrap_or(u32::MAX));
     let (status, reason) = stands(&records);
+    if matches!(records.first(), Some(Record::Start(start)) if start.limit_ms.is_some())
+        && matches!(status, Status::Interrupted | Status::Drained)
+    {
+        // Its time begins now.
+        records.push(Record::Resume(Resume { reopened: Vec::new(), at_ms }));
+    }
     if status == Status::Completed {
         saved = Some((run, last));
     }
@@ -260,6 +279,8 @@ async fn write(
         updated_ms: at_ms,
         reason: None,
         due_ms: None,
+        // What its code has left to be done by then is known when the code runs.
+        cleans_up: true,
         tags,
     };
     let head = Head { due_ms: due_ms(&placed), ..head.with(status, reason, at_ms) };
@@ -284,7 +305,12 @@ pub(super) fn stands(records: &[Record]) -> (Status, Option<String>) {
             };
             (Status::Failed, reason)
         }
-        Some(Record::End(End { how: Ended::Panicked { message, .. }, .. })) => (Status::Failed, Some(message.clone())),
+        Some(Record::End(End { how: Ended::Panicked { message, .. } | Ended::Unclean { message, .. }, .. })) => {
+            (Status::Failed, Some(message.clone()))
+        }
+        Some(Record::End(End { how: Ended::TimedOut { limit_ms, .. }, .. })) => {
+            (Status::Failed, Some(format!("it did not end within {:?}", Duration::from_millis(*limit_ms))))
+        }
         _ => {
             let records: Vec<(Seq, Record)> = records.iter().map(|record| (Seq(0), record.clone())).collect();
             let asks = Survey::of(&records).questions.iter().any(SurveyedQuestion::is_open);

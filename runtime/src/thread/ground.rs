@@ -41,7 +41,7 @@ impl Ground {
     pub(super) async fn take(thread: &Thread, wait: bool, gives_up: GivesUp) -> Result<Self, RunError> {
         let hold = hold(thread, wait).await?;
         let head = storage::head(thread.runtime.checkpointer(), &thread.id).await?.map(|(head, _)| head);
-        let mut changes = storage::remove_answers().to_vec();
+        let mut changes = storage::remove_requests();
         if let Some(head) = head.as_ref().filter(|head| head.status.is_unfinished()) {
             let allowed = match head.status {
                 Status::Interrupted | Status::Sleeping | Status::Drained => gives_up != GivesUp::Nothing,

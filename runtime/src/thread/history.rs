@@ -1,6 +1,10 @@
 //! A thread's checkpoints, newest first, read a page at a time.
 
-use std::{fmt, future::IntoFuture, time::SystemTime};
+use std::{
+    fmt,
+    future::IntoFuture,
+    time::{Duration, SystemTime},
+};
 
 use super::{
     Thread,
@@ -12,7 +16,7 @@ use crate::{
     checkpoint::BoxFuture,
     environment::moment,
     id::{RunNo, Seq},
-    journal::{CallInfo, CallSketch, Ended, Record, Waited},
+    journal::{CallInfo, CallSketch, Ended, Record, Waited, Why},
     output::Recorded,
     storage,
 };
@@ -155,6 +159,28 @@ pub enum CheckpointWhat {
         /// Where and with what message.
         message: String,
     },
+    /// The run was told to stop: its code is dropped here, and it cleans up.
+    Stopped {
+        /// Why, in the words of whoever cancelled it.
+        reason: Option<String>,
+        /// How long it was allowed to take, if its deadline stopped it.
+        limit: Option<Duration>,
+    },
+    /// What the run had left to be done at its end failed.
+    CleanUpFailed {
+        /// What failed.
+        message: String,
+    },
+    /// The run ended by its deadline.
+    TimedOut {
+        /// How long it was allowed to take.
+        limit: Duration,
+    },
+    /// The run ended as cancelled.
+    Cancelled {
+        /// Why, in the words of whoever cancelled it.
+        reason: Option<String>,
+    },
     /// The run was given up.
     Discarded,
     /// The run went on as a new run.
@@ -184,6 +210,8 @@ pub enum CheckpointKind {
     Sleep,
     /// A failed run that was gone on with.
     Resumed,
+    /// A cancellation or a deadline that stopped the run.
+    Stopped,
     /// A run's end, however it ended.
     Ended,
     /// A saved value that was set from outside.
@@ -242,8 +270,17 @@ impl CheckpointWhat {
                 Ended::Failed { failure: Recorded::Failure(failure), .. } => Self::Failed { failure: Some(failure) },
                 Ended::Failed { failure: Recorded::Value(_), .. } => Self::Failed { failure: None },
                 Ended::Panicked { message, .. } => Self::Panicked { message },
+                Ended::Unclean { message, .. } => Self::CleanUpFailed { message },
+                Ended::TimedOut { limit_ms, .. } => Self::TimedOut { limit: Duration::from_millis(limit_ms) },
+                Ended::Cancelled { reason } => Self::Cancelled { reason },
                 Ended::Discarded => Self::Discarded,
                 Ended::Continued => Self::Continued,
+            },
+            Record::Cancel(cancel) => match cancel.why {
+                Why::Asked { reason } => Self::Stopped { reason, limit: None },
+                Why::TimedOut { limit_ms } => {
+                    Self::Stopped { reason: None, limit: Some(Duration::from_millis(limit_ms)) }
+                }
             },
             Record::Update(update) => Self::Updated { value: RecordedValue(update.value) },
         }
@@ -264,8 +301,12 @@ impl CheckpointWhat {
             Self::Completed { .. }
             | Self::Failed { .. }
             | Self::Panicked { .. }
+            | Self::CleanUpFailed { .. }
+            | Self::TimedOut { .. }
+            | Self::Cancelled { .. }
             | Self::Discarded
             | Self::Continued => CheckpointKind::Ended,
+            Self::Stopped { .. } => CheckpointKind::Stopped,
             Self::Updated { .. } => CheckpointKind::Updated,
         }
     }
@@ -288,6 +329,10 @@ impl CheckpointWhat {
             | Self::Completed { .. }
             | Self::Failed { .. }
             | Self::Panicked { .. }
+            | Self::Stopped { .. }
+            | Self::CleanUpFailed { .. }
+            | Self::TimedOut { .. }
+            | Self::Cancelled { .. }
             | Self::Discarded
             | Self::Continued
             | Self::Updated { .. } => None,
@@ -365,7 +410,7 @@ impl Thread {
         let (status, reason) = super::fork::stands(std::slice::from_ref(last));
         let status = match last {
             Record::End(end) => match end.how {
-                Ended::Discarded | Ended::Continued => Status::Cancelled,
+                Ended::Discarded | Ended::Continued | Ended::Cancelled { .. } => Status::Cancelled,
                 _ => status,
             },
             Record::Update(_) => status,

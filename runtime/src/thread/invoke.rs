@@ -7,6 +7,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use super::{Command, Thread};
@@ -17,6 +18,7 @@ use crate::{
     id::Seq,
     journal::{End, Ended, Record, Start, Update},
     run::{Begin, Plan, drive},
+    runtime::Drive,
     scope::{Hold, Mode},
     storage::{self, Head},
     value::{Arguments, Payload},
@@ -72,6 +74,8 @@ pub struct Invoke<D: Definition> {
     if_unfinished: IfUnfinished,
     /// Whether a completed run counts too.
     once: bool,
+    /// How long the run may take.
+    deadline: Option<Duration>,
     tags: BTreeMap<String, String>,
 }
 
@@ -147,6 +151,7 @@ impl<D: Definition> Invoke<D> {
             drive: Options { mode, wait: false },
             if_unfinished: IfUnfinished::Refuse,
             once: false,
+            deadline: None,
             tags: BTreeMap::new(),
         }
     }
@@ -206,8 +211,39 @@ impl<D: Definition> Invoke<D> {
         self
     }
 
+    /// Limits how long the run may take, from its start on, over pauses, crashes and restarts. Default: what
+    /// `#[entrypoint(timeout = "..")]` says, else no limit.
+    ///
+    /// When the time is over, the run's code is dropped where it awaits, it cleans up (see [`defer`](crate::defer)), and
+    /// ends with [`RunError::TimedOut`]. What had finished is kept: resuming goes on with it, and gives it as long again.
+    /// A run that waits outside of memory is ended by [`run_due`](crate::Runtime::run_due) or
+    /// [`background`](crate::Runtime::background). A run that goes on keeps the limit that it was started with.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use durably::{RunError, Runtime, entrypoint};
+    ///
+    /// #[entrypoint]
+    /// async fn slow() -> u32 {
+    ///     durably::sleep(Duration::from_secs(30)).await;
+    ///     1
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let thread = Runtime::builder().memory().thread("t")?;
+    /// let outcome = thread.invoke(slow()).deadline(Duration::from_millis(10)).await;
+    /// assert!(matches!(outcome, Err(RunError::TimedOut { .. })));
+    /// # Ok::<(), durably::RunError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn deadline(mut self, limit: Duration) -> Self {
+        self.deadline = Some(limit);
+        self
+    }
+
     async fn drive(self) -> Result<Outcome<Payload>, RunError> {
-        let Self { thread, input, drive: options, if_unfinished, once, tags } = self;
+        let Self { thread, input, drive: options, if_unfinished, once, deadline, tags } = self;
         let input = input.ok_or_else(|| RunError::Stalled { entrypoint: D::SPEC.name.to_owned() })?;
         let (recorded, arguments) = record_input::<D>(&input)?;
         drop(input);
@@ -218,8 +254,14 @@ impl<D: Definition> Invoke<D> {
         {
             check_entrypoint::<D>(&thread, head)?;
         }
-        let start =
-            |with| Begin::Start { input: recorded.clone(), digest: arguments.digest(), with, tags: tags.clone() };
+        let limit = deadline.or(D::SPEC.timeout);
+        let start = |with| Begin::Start {
+            input: recorded.clone(),
+            digest: arguments.digest(),
+            limit,
+            with,
+            tags: tags.clone(),
+        };
         let begin = match (&head, if_unfinished) {
             (None, _) => start(Vec::new()),
             (Some(head), _) if once && head.status == Status::Completed => {
@@ -227,7 +269,7 @@ impl<D: Definition> Invoke<D> {
                 let start: Vec<(Seq, Record)> = start.into_iter().map(|record| (Seq(0), record)).collect();
                 if let Some((_, Record::Update(Update { input: None, .. }))) = start.first() {
                     // The thread's value was set before it ever ran.
-                    Begin::Start { input: recorded, digest: arguments.digest(), with: Vec::new(), tags }
+                    Begin::Start { input: recorded, digest: arguments.digest(), limit, with: Vec::new(), tags }
                 } else {
                     check_input::<D>(&thread, &start, &arguments)?;
                     return last_output::<D>(&thread, head).await;
@@ -237,6 +279,9 @@ impl<D: Definition> Invoke<D> {
             (Some(head), IfUnfinished::Resume) => {
                 let records = records::<D>(&thread, head).await?;
                 check_input::<D>(&thread, &records, &arguments)?;
+                if thread.carry_out_cancel(&hold, head).await? {
+                    return Ok(Outcome::Cancelled);
+                }
                 Begin::Replay(records)
             }
             (Some(head), IfUnfinished::Discard) if head.status != Status::InDoubt => {
@@ -303,7 +348,13 @@ impl<D: Definition> Resume<D> {
             | Status::Drained
             | Status::InDoubt
             | Status::Failed
-            | Status::Stuck => Begin::Replay(records::<D>(&thread, known).await?),
+            | Status::Stuck => {
+                let records = records::<D>(&thread, known).await?;
+                if thread.carry_out_cancel(&hold, known).await? {
+                    return Ok(Outcome::Cancelled);
+                }
+                Begin::Replay(records)
+            }
         };
         drive_held::<D>(thread, hold, options.mode, head, begin).await
     }
@@ -333,11 +384,13 @@ async fn drive_held<D: Definition>(
     head: Option<Head>,
     begin: Begin,
 ) -> Result<Outcome<Payload>, RunError> {
+    let mut driving = Drive::new(thread.runtime.inner.clone(), thread.id.clone());
     let inner = thread.runtime.inner.clone();
     let announce = Box::new(move |run: &Arc<_>| inner.announce(run));
     let environment = thread.runtime.inner.environment.clone();
     let outcome = drive::<D>(Plan { environment, hold, mode, head, begin, announce }).await;
-    thread.runtime.inner.forget(&thread.id);
+    driving.came(&outcome);
+    drop(driving);
     thread.runtime.keep_to_retention(&thread);
     outcome
 }
@@ -394,7 +447,7 @@ async fn last_output<D: Definition>(thread: &Thread, head: &Head) -> Result<Outc
 
 /// The changes that give an unfinished run up; applied with the start of the next one.
 pub(super) async fn discard(thread: &Thread, head: &Head) -> Result<Vec<Change>, RunError> {
-    let mut changes = storage::remove_answers().to_vec();
+    let mut changes = storage::remove_requests();
     let records = match storage::load_run(thread.runtime.checkpointer(), &thread.id, head.run).await {
         Ok(records) => records,
         // What is damaged can be given up too; its rows stay for whoever wants to look.

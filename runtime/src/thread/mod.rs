@@ -1,6 +1,7 @@
 //! One thread and its verbs: invoke, resume, answer, and what it is doing.
 
 mod answer;
+mod cancel;
 mod command;
 mod copy;
 mod fork;
@@ -16,6 +17,7 @@ mod update;
 use std::fmt;
 
 pub use answer::Answering;
+pub use cancel::{Cancel, CancelError, Cancellation};
 pub use command::{Command, Which};
 pub use fork::Fork;
 pub use history::{Checkpoint, CheckpointKind, CheckpointWhat, History};

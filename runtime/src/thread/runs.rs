@@ -133,7 +133,10 @@ impl Thread {
             Some(Record::Update(_) | Record::End(End { how: Ended::Completed { .. } | Ended::Continued, .. })) => {
                 Status::Completed
             }
-            Some(Record::End(End { how: Ended::Failed { .. } | Ended::Panicked { .. }, .. })) => Status::Failed,
+            Some(Record::End(End {
+                how: Ended::Failed { .. } | Ended::Panicked { .. } | Ended::Unclean { .. } | Ended::TimedOut { .. },
+                ..
+            })) => Status::Failed,
             // Given up; a damaged one without a record of that.
             _ => Status::Cancelled,
         })

@@ -13,7 +13,7 @@ use crate::{
     AnswerKind, CallId, CallKind, CheckpointId, Failure, Question, RunError, RunNo, Status, ThreadId,
     environment::moment,
     id::Seq,
-    journal::{Answered, Attempt, CallInfo, Outcome, Record, Resume, Update, Wait, Waited},
+    journal::{Answered, Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Update, Wait, Waited},
     output::Recorded,
     storage::{self, Answer, Entry, EntryState, Head},
 };
@@ -38,9 +38,9 @@ pub struct ThreadState {
     pub input: String,
     /// When the run was started.
     pub started: SystemTime,
-    /// Why the thread is stuck or failed.
+    /// Why the thread is stuck, failed or cancelled.
     pub reason: Option<String>,
-    /// When the nearest sleep of a run that sleeps ends, also of one that waits for an answer too.
+    /// When a paused run is to be looked at: its nearest sleep ends, its deadline passes, or a request to cancel it waits.
     pub due: Option<SystemTime>,
     /// The open questions, in the order in which they were asked. Those that were answered are not among them.
     pub questions: Vec<Question>,
@@ -166,6 +166,9 @@ impl Survey {
         let mut survey = Self { calls: Vec::new(), questions: Vec::new() };
         let mut places: HashMap<CallId, usize> = HashMap::new();
         let mut asked: HashMap<CallId, usize> = HashMap::new();
+        // Questions that a stop of the run withdrew; a resume after its deadline asks them again.
+        let mut cut: Vec<usize> = Vec::new();
+        let mut timed_out = false;
         for (seq, record) in records {
             match record {
                 Record::Outcome(outcome) => {
@@ -213,8 +216,18 @@ impl Survey {
                         }
                     }
                 }
-                Record::Resume(Resume { reopened, .. }) => survey.reopen(&places, reopened),
-                Record::Start(_) | Record::Unread(_) | Record::End(_) | Record::Update(_) => {}
+                Record::Resume(Resume { reopened, .. }) => {
+                    survey.reopen(&places, reopened);
+                    if std::mem::take(&mut timed_out) {
+                        survey.withdraw(&places, &std::mem::take(&mut cut), false);
+                    }
+                }
+                Record::Cancel(_) => {
+                    cut = (0..survey.questions.len()).filter(|place| survey.questions[*place].is_open()).collect();
+                    survey.withdraw(&places, &cut, true);
+                }
+                Record::End(End { how, .. }) => timed_out = matches!(how, Ended::TimedOut { .. }),
+                Record::Start(_) | Record::Unread(_) | Record::Update(_) => {}
             }
         }
         survey
@@ -245,6 +258,17 @@ impl Survey {
         let state = &mut self.calls[place];
         (state.seq, state.at) = (seq, moment(at_ms));
         state
+    }
+
+    /// Withdraws these questions, or asks them again.
+    fn withdraw(&mut self, places: &HashMap<CallId, usize>, questions: &[usize], withdrawn: bool) {
+        for question in questions {
+            let asked = &mut self.questions[*question];
+            asked.is_over = withdrawn;
+            if let Some(place) = places.get(&asked.question.id) {
+                self.calls[*place].status = if withdrawn { CallStatus::Withdrawn } else { CallStatus::Asking };
+            }
+        }
     }
 
     fn reopen(&mut self, places: &HashMap<CallId, usize>, reopened: &[CallId]) {

@@ -12,6 +12,7 @@ use crate::{
     CheckpointId, Definition, EntrypointCall, EntrypointFn, RunError, Status, ValueError,
     checkpoint::BoxFuture,
     entrypoint::record_input,
+    environment::length_ms,
     id::{RunNo, Seq},
     journal::{self, End, Ended, Record, Start},
     storage::{self, Head},
@@ -217,6 +218,7 @@ impl<D: Definition> Stage<D> {
             digest: arguments.digest(),
             previous: head.saved,
             at_ms: head.updated_ms,
+            limit_ms: D::SPEC.timeout.map(length_ms),
             tags: head.tags.clone(),
             forked: None,
         });
@@ -242,6 +244,7 @@ fn new_head<D: Definition>(thread: &Thread, ground: &Ground, run: RunNo) -> Head
         updated_ms: at_ms,
         reason: None,
         due_ms: None,
+        cleans_up: false,
         tags: before.map(|head| head.tags.clone()).unwrap_or_default(),
     }
 }

@@ -194,7 +194,7 @@ impl Bench<'_> {
                         call.stage = State::Ready;
                     }
                 }
-                Then::Nothing | Then::Opened(_) => {}
+                Then::Nothing | Then::Opened(_) | Then::Cancel => {}
             }
             self.journal.recorded(appended.then);
         }
@@ -207,6 +207,7 @@ impl Bench<'_> {
             Next::Wake(slot) => Given::Wake(id(slot, &self.journal)),
             Next::Live(slots) => Given::Live(slots.into_iter().map(|slot| id(slot, &self.journal)).collect()),
             Next::Diverged(divergence) => Given::Diverged(divergence.seq),
+            Next::Cancel(_) => unreachable!("nothing stops this run"),
             Next::Nothing => Given::Nothing,
         };
         self.diverged = matches!(given, Given::Diverged(_));

@@ -8,6 +8,7 @@ use crate::{
 };
 
 mod bench;
+mod cut;
 mod model;
 mod nested;
 mod records;

@@ -109,7 +109,7 @@ impl Model {
                     }
                 }
                 Record::Resume(Resume { reopened, .. }) => model.void(reopened),
-                Record::Start(_) | Record::End(_) | Record::Update(_) => {}
+                Record::Start(_) | Record::End(_) | Record::Update(_) | Record::Cancel(_) => {}
             }
         }
         model

@@ -87,6 +87,7 @@ fn record(dice: &mut Dice) -> Record {
             digest: [7; 32],
             previous: dice.one_in(2).then(|| (RunNo(dice.clone().next().to_be_bytes()[0].into()), Seq(3))),
             at_ms,
+            limit_ms: dice.one_in(2).then(|| dice.next()),
             tags: [(text(dice), text(dice))].into(),
             forked: dice.one_in(2).then(|| origin(dice)),
         }),
@@ -126,12 +127,22 @@ fn record(dice: &mut Dice) -> Record {
         }
         4 => Record::Resume(Resume { reopened: ids(dice), at_ms }),
         5 => Record::Unread(Unread { call: info(dice), ahead: u32::try_from(dice.below(300)).unwrap() }),
+        6 => {
+            let why = match dice.one_in(2) {
+                true => Why::Asked { reason: dice.one_in(2).then(|| text(dice)) },
+                false => Why::TimedOut { limit_ms: dice.next() },
+            };
+            Record::Cancel(Cancel { why, at_ms })
+        }
         _ => {
-            let how = match dice.below(5) {
+            let how = match dice.below(8) {
                 0 => Ended::Completed { output: payload(dice), save: dice.one_in(2).then(|| payload(dice)) },
                 1 => Ended::Failed { failure: recorded(dice), open: ids(dice) },
                 2 => Ended::Panicked { message: text(dice), open: ids(dice) },
                 3 => Ended::Discarded,
+                4 => Ended::Unclean { message: text(dice), open: ids(dice) },
+                5 => Ended::TimedOut { limit_ms: dice.next(), open: ids(dice) },
+                6 => Ended::Cancelled { reason: dice.one_in(2).then(|| text(dice)) },
                 _ => Ended::Continued,
             };
             Record::End(End { how, at_ms })
@@ -243,6 +254,7 @@ fn a_second_start_is_no_journal() {
         digest: [0; 32],
         previous: None,
         at_ms: 0,
+        limit_ms: None,
         tags: [].into(),
         forked: None,
     };
