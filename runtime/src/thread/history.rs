@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     Thread,
+    kinds::CheckpointKind,
     runs::{ForkedFrom, RunHead},
     saved::RecordedValue,
 };
@@ -204,36 +205,6 @@ pub enum CheckpointWhat {
         /// The value.
         value: RecordedValue,
     },
-}
-
-/// The kinds of checkpoints, to ask for some of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CheckpointKind {
-    /// A run's start.
-    Started,
-    /// A call's value or failure, other than an answer.
-    Outcome,
-    /// A failed attempt, of a call or of the run's own entrypoint, with another one to follow.
-    Attempt,
-    /// A question, also one that was withdrawn.
-    Question,
-    /// An answer, also one that was refused.
-    Answer,
-    /// A sleep's beginning.
-    Sleep,
-    /// A failed run that was gone on with.
-    Resumed,
-    /// What an entrypoint's code told its readers.
-    Emitted,
-    /// A cancellation or a deadline that stopped the run.
-    Stopped,
-    /// A run's end, however it ended.
-    Ended,
-    /// A saved value that was set from outside.
-    Updated,
-    /// A note for replay.
-    Note,
 }
 
 impl CheckpointWhat {
