@@ -84,7 +84,7 @@ fn asked(dice: &mut Dice) -> Asked {
 
 fn record(dice: &mut Dice) -> Record {
     let at_ms = dice.next();
-    match dice.below(8) {
+    match dice.below(10) {
         0 => Record::Start(Start {
             entrypoint: text(dice),
             version: 1,
@@ -132,7 +132,7 @@ fn record(dice: &mut Dice) -> Record {
         }
         4 => Record::Resume(Resume { reopened: ids(dice), at_ms }),
         5 => Record::Unread(Unread { call: info(dice), ahead: u32::try_from(dice.below(300)).unwrap() }),
-        7 => Record::Emitted(Emitted { id: id(dice), within: around(dice), value: payload(dice), at_ms }),
+        8 => Record::Emitted(Emitted { id: id(dice), within: around(dice), value: payload(dice), at_ms }),
         6 => {
             let why = match dice.one_in(2) {
                 true => Why::Asked { reason: dice.one_in(2).then(|| text(dice)) },
