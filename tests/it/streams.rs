@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 /// An event as a line.
 pub(crate) fn line(event: &StreamEvent) -> String {
     let path =
-        |within: &[durably::Enclosing]| -> String { within.iter().map(|around| format!("{}/", around.name)).collect() };
+        |within: &[durably::Enclosing]| within.iter().fold(String::new(), |path, around| path + &around.name + "/");
     match &event.what {
         Streamed::Value { value } => format!("value {value}"),
         Streamed::Failed { error } => format!("failed: {error}"),

@@ -184,7 +184,7 @@ fn the_end_of_a_run_that_is_given_up_is_told_before_the_next_one() {
         let before = rest(thread.watch(StreamMode::Checkpoints, None)).await;
         assert_eq!(lines(&before), ["0 start", "1 emitted", "2 wait"]);
         let mut watch = thread.watch(StreamMode::Checkpoints, before[2].number);
-        let (told, _) = futures::join!(next(&mut watch, 5), async {
+        let (told, ()) = futures::join!(next(&mut watch, 5), async {
             let _ = thread.invoke(asks_on(2)).if_unfinished(IfUnfinished::Discard).await.unwrap();
         });
         let told: Vec<String> = told.iter().map(|event| format!("{} {}", event.number.run(), line(event))).collect();

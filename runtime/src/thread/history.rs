@@ -275,32 +275,6 @@ impl CheckpointWhat {
         }
     }
 
-    /// Of which kind it is.
-    #[must_use]
-    pub fn kind(&self) -> CheckpointKind {
-        match self {
-            Self::Started { .. } => CheckpointKind::Started,
-            Self::Value { .. } | Self::Failure { .. } => CheckpointKind::Outcome,
-            Self::Attempt { .. } | Self::Again { .. } => CheckpointKind::Attempt,
-            Self::Question { .. } | Self::Withdrawn { .. } => CheckpointKind::Question,
-            Self::Answer { .. } | Self::Refused { .. } => CheckpointKind::Answer,
-            Self::Sleep { .. } => CheckpointKind::Sleep,
-            Self::Resumed { .. } => CheckpointKind::Resumed,
-            Self::Unread { .. } => CheckpointKind::Note,
-            Self::Emitted { .. } => CheckpointKind::Emitted,
-            Self::Completed { .. }
-            | Self::Failed { .. }
-            | Self::Panicked { .. }
-            | Self::CleanUpFailed { .. }
-            | Self::TimedOut { .. }
-            | Self::Cancelled { .. }
-            | Self::Discarded
-            | Self::Continued => CheckpointKind::Ended,
-            Self::Stopped { .. } => CheckpointKind::Stopped,
-            Self::Updated { .. } => CheckpointKind::Updated,
-        }
-    }
-
     /// The call that it is about, if it is about one: what [`Fork::edit`](crate::Fork::edit) takes.
     #[must_use]
     pub fn call(&self) -> Option<(CallId, &CallSketch)> {

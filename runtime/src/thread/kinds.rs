@@ -1,5 +1,7 @@
 //! The kinds of checkpoints.
 
+use super::CheckpointWhat;
+
 /// The kinds of checkpoints, to ask for some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -28,4 +30,32 @@ pub enum CheckpointKind {
     Updated,
     /// A note for replay.
     Note,
+}
+
+impl CheckpointWhat {
+    /// Of which kind it is.
+    #[must_use]
+    pub fn kind(&self) -> CheckpointKind {
+        match self {
+            Self::Started { .. } => CheckpointKind::Started,
+            Self::Value { .. } | Self::Failure { .. } => CheckpointKind::Outcome,
+            Self::Attempt { .. } | Self::Again { .. } => CheckpointKind::Attempt,
+            Self::Question { .. } | Self::Withdrawn { .. } => CheckpointKind::Question,
+            Self::Answer { .. } | Self::Refused { .. } => CheckpointKind::Answer,
+            Self::Sleep { .. } => CheckpointKind::Sleep,
+            Self::Resumed { .. } => CheckpointKind::Resumed,
+            Self::Unread { .. } => CheckpointKind::Note,
+            Self::Emitted { .. } => CheckpointKind::Emitted,
+            Self::Completed { .. }
+            | Self::Failed { .. }
+            | Self::Panicked { .. }
+            | Self::CleanUpFailed { .. }
+            | Self::TimedOut { .. }
+            | Self::Cancelled { .. }
+            | Self::Discarded
+            | Self::Continued => CheckpointKind::Ended,
+            Self::Stopped { .. } => CheckpointKind::Stopped,
+            Self::Updated { .. } => CheckpointKind::Updated,
+        }
+    }
 }
