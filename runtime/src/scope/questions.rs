@@ -6,7 +6,7 @@ use crate::{
     CheckpointError, ThreadId,
     checkpoint::Change,
     id::{CallId, Seq},
-    journal::{CallKind, Outcome, Record, Wait, Waited},
+    journal::{CallKind, End, Ended, Outcome, Record, Wait, Waited},
     storage::{self, Answer, Entry},
 };
 
@@ -16,6 +16,10 @@ pub(super) struct Questions {
     open: HashMap<CallId, Entry>,
     /// Dropped by the code, which is on its way to the journal.
     leaving: HashMap<CallId, Entry>,
+    /// Withdrawn since the run was stopped from outside.
+    cut: HashMap<CallId, Entry>,
+    /// Whether the newest end is one by the run's deadline: going on after it, they are asked again.
+    timed_out: bool,
     /// Digests of the answers whose outcomes are on their way to the journal.
     taken: HashMap<CallId, [u8; 16]>,
 }
@@ -60,6 +64,14 @@ impl Questions {
             Record::Outcome(Outcome { call, .. }) if call.kind == CallKind::Interrupt => {
                 self.open.remove(&call.id);
             }
+            Record::Cancel(_) => self.cut = std::mem::take(&mut self.open),
+            Record::End(End { how, .. }) => self.timed_out = matches!(how, Ended::TimedOut { .. }),
+            Record::Resume(_) => {
+                let again = std::mem::take(&mut self.cut);
+                if std::mem::take(&mut self.timed_out) {
+                    self.open.extend(again);
+                }
+            }
             _ => {}
         }
     }
@@ -98,6 +110,13 @@ impl Questions {
                     (Some(entry), Some(answer)) => storage::take_changes(thread, call.id, &entry, seq, answer, changes),
                     (Some(_) | None, _) => Ok(()),
                 }
+            }
+            Record::Cancel(_) => {
+                for (question, entry) in &self.open {
+                    storage::withdraw_changes(*question, entry, changes);
+                }
+                self.cut = std::mem::take(&mut self.open);
+                Ok(())
             }
             _ => Ok(()),
         }
