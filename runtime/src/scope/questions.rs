@@ -16,9 +16,9 @@ pub(super) struct Questions {
     open: HashMap<CallId, Entry>,
     /// Dropped by the code, which is on its way to the journal.
     leaving: HashMap<CallId, Entry>,
-    /// Withdrawn since the run was stopped; a resume after its deadline asks them again.
+    /// Withdrawn since the run was stopped from outside.
     cut: HashMap<CallId, Entry>,
-    /// Whether the newest end is by the deadline.
+    /// Whether the newest end is one by the run's deadline: going on after it, they are asked again.
     timed_out: bool,
     /// Digests of the answers whose outcomes are on their way to the journal.
     taken: HashMap<CallId, [u8; 16]>,
@@ -71,7 +71,12 @@ impl Questions {
             }
             Record::Cancel(_) => self.cut = std::mem::take(&mut self.open),
             Record::End(End { how, .. }) => self.timed_out = matches!(how, Ended::TimedOut { .. }),
-            Record::Resume(_) if std::mem::take(&mut self.timed_out) => self.open.extend(self.cut.drain()),
+            Record::Resume(_) => {
+                let again = std::mem::take(&mut self.cut);
+                if std::mem::take(&mut self.timed_out) {
+                    self.open.extend(again);
+                }
+            }
             _ => {}
         }
     }
@@ -117,8 +122,10 @@ impl Questions {
                 }
             }
             Record::Cancel(_) => {
-                self.open.clear();
-                changes.extend(storage::remove_answers());
+                for (question, entry) in &self.open {
+                    storage::withdraw_changes(*question, entry, changes);
+                }
+                self.cut = std::mem::take(&mut self.open);
                 Ok(())
             }
             _ => Ok(()),
