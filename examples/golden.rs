@@ -49,8 +49,18 @@ fn review_writes_each_draft_once() {
 }
 
 #[test]
+fn stream_gives_what_happens_and_goes_on_from_a_number() {
+    check("stream", 1);
+}
+
+#[test]
 fn crash_resume_goes_on_where_it_was() {
     check("crash_resume", 2);
+}
+
+#[test]
+fn publish_publishes_what_was_approved_once() {
+    check("publish", 1);
 }
 
 #[test]

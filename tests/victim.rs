@@ -16,11 +16,10 @@ use std::{
 };
 
 use durably::{
-    CallKind, CheckpointError, EntrypointFn, Event, Observer, Outcome, RunError, Runtime, ThreadId,
-    checkpoint::{
-        BoxFuture, Checkpointer, Commit, Key, Lease, Rows, SledCheckpointer, ThreadPage, ThreadQuery, Ticket,
-    },
+    CallKind, CheckpointError, EntrypointFn, Event, Observer, Outcome, RunError, Runtime,
+    checkpoint::{Checkpointer, Commit, SledCheckpointer, Ticket},
     entrypoint, task,
+    testing::Delegate,
 };
 
 /// What outlives the process: a line for each start and end of an effect, and for each value that was handed on.
@@ -124,22 +123,11 @@ impl fmt::Debug for Deadly {
     }
 }
 
-impl Checkpointer for Deadly {
-    fn name(&self) -> &'static str {
-        "deadly"
+impl Delegate for Deadly {
+    fn inner(&self) -> &dyn Checkpointer {
+        &self.inner
     }
-    fn acquire(&self, thread: &ThreadId) -> BoxFuture<'_, Result<Lease, CheckpointError>> {
-        self.inner.acquire(thread)
-    }
-    fn release(&self, lease: &Lease) {
-        self.inner.release(lease);
-    }
-    fn released(&self, thread: &ThreadId) -> BoxFuture<'_, ()> {
-        self.inner.released(thread)
-    }
-    fn is_leased(&self, thread: &ThreadId) -> bool {
-        self.inner.is_leased(thread)
-    }
+
     fn commit(&self, commit: Commit) -> Ticket {
         let nth = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
         let Some((_, when)) = self.at.filter(|(at, _)| *at == nth) else { return self.inner.commit(commit) };
@@ -157,21 +145,6 @@ impl Checkpointer for Deadly {
             abort();
         });
         unanswered
-    }
-    fn get(&self, thread: &ThreadId, key: Key) -> BoxFuture<'_, Result<Option<Vec<u8>>, CheckpointError>> {
-        self.inner.get(thread, key)
-    }
-    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
-        self.inner.scan(thread, first, last)
-    }
-    fn threads(&self, query: ThreadQuery) -> BoxFuture<'_, Result<ThreadPage, CheckpointError>> {
-        self.inner.threads(query)
-    }
-    fn delete_thread(&self, thread: &ThreadId) -> BoxFuture<'_, Result<bool, CheckpointError>> {
-        self.inner.delete_thread(thread)
-    }
-    fn close(&self) -> BoxFuture<'_, Result<(), CheckpointError>> {
-        self.inner.close()
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct TaskArgs {
     pub(crate) name: Option<LitStr>,
     pub(crate) retries: Vec<RetryArgs>,
     pub(crate) timeout: Option<(Ident, Duration)>,
+    pub(crate) idle_timeout: Option<(Ident, Duration)>,
+    pub(crate) cache: Option<CacheArgs>,
     pub(crate) skip: Option<(Ident, Vec<Ident>)>,
     pub(crate) skip_all: Option<Ident>,
     pub(crate) key: Option<(Ident, LitStr)>,
@@ -42,6 +44,13 @@ pub(crate) struct RetryArgs {
     pub(crate) retry_on: Option<Path>,
 }
 
+/// What stands in `cache(..)`; what is not written is the runtime's default.
+pub(crate) struct CacheArgs {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) key: Option<LitStr>,
+    pub(crate) version: Option<LitInt>,
+}
+
 /// What stands in `#[entrypoint(..)]`.
 #[derive(Default)]
 pub(crate) struct EntrypointArgs {
@@ -49,10 +58,13 @@ pub(crate) struct EntrypointArgs {
     pub(crate) version: Option<LitInt>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) allow: Option<BTreeSet<Category>>,
+    pub(crate) retries: Vec<RetryArgs>,
+    pub(crate) max_concurrency: Option<LitInt>,
 }
 
 impl TaskArgs {
-    const KNOWN: &[&str] = &["name", "retry", "timeout", "skip", "skip_all", "key", "blocking"];
+    const KNOWN: &[&str] =
+        &["name", "retry", "timeout", "idle_timeout", "cache", "skip", "skip_all", "key", "blocking"];
 
     pub(crate) fn parse(options: TokenStream, diag: &mut Diag) -> Self {
         let mut args = Self::default();
@@ -66,6 +78,11 @@ impl TaskArgs {
             set(&mut self.name, key, value(key, input, name)?)
         } else if key == "timeout" {
             set(&mut self.timeout, key, (key.clone(), value(key, input, timeout)?))
+        } else if key == "idle_timeout" {
+            set(&mut self.idle_timeout, key, (key.clone(), value(key, input, timeout)?))
+        } else if key == "cache" {
+            let cache = CacheArgs::parse(key, input, diag)?;
+            set(&mut self.cache, key, cache)
         } else if key == "key" {
             set(&mut self.key, key, (key.clone(), value(key, input, parsed)?))
         } else if key == "skip" {
@@ -127,8 +144,36 @@ impl RetryArgs {
     }
 }
 
+impl CacheArgs {
+    const KNOWN: &[&str] = &["ttl", "key", "version"];
+
+    fn parse(key: &Ident, input: ParseStream<'_>, diag: &mut Diag) -> syn::Result<Self> {
+        let mut cache = Self { ttl: None, key: None, version: None };
+        if input.peek(token::Paren) {
+            let list;
+            parenthesized!(list in input);
+            options(&list, diag, |key, input, _| cache.option(key, input));
+        } else if input.peek(Token![=]) {
+            return Err(syn::Error::new(key.span(), "`cache` takes a list: `cache(ttl = \"1h\")`"));
+        }
+        Ok(cache)
+    }
+
+    fn option(&mut self, key: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
+        if key == "ttl" {
+            set(&mut self.ttl, key, value(key, input, lifetime)?)
+        } else if key == "key" {
+            set(&mut self.key, key, value(key, input, parsed)?)
+        } else if key == "version" {
+            set(&mut self.version, key, value(key, input, version)?)
+        } else {
+            Err(unknown("`cache`", key, Self::KNOWN))
+        }
+    }
+}
+
 impl EntrypointArgs {
-    const KNOWN: &[&str] = &["name", "version", "timeout", "allow"];
+    const KNOWN: &[&str] = &["name", "version", "timeout", "retry", "max_concurrency", "allow"];
 
     pub(crate) fn parse(options: TokenStream, diag: &mut Diag) -> Self {
         let mut args = Self::default();
@@ -146,6 +191,11 @@ impl EntrypointArgs {
         } else if key == "allow" {
             let allowed = allowed(key, input, diag)?;
             set(&mut self.allow, key, allowed)
+        } else if key == "retry" {
+            self.retries.push(RetryArgs::parse(key, input, diag)?);
+            Ok(())
+        } else if key == "max_concurrency" {
+            set(&mut self.max_concurrency, key, value(key, input, concurrency)?)
         } else {
             Err(unknown("an entrypoint", key, Self::KNOWN))
         }
@@ -297,6 +347,22 @@ fn timeout(input: ParseStream<'_>) -> syn::Result<Duration> {
     match time(input)? {
         Duration::ZERO => Err(syn::Error::new(span, "a timeout of 0 lets no attempt finish")),
         limit => Ok(limit),
+    }
+}
+
+fn lifetime(input: ParseStream<'_>) -> syn::Result<Duration> {
+    let span = input.span();
+    match time(input)? {
+        Duration::ZERO => Err(syn::Error::new(span, "a `ttl` of 0 keeps nothing; leave `cache` out")),
+        ttl => Ok(ttl),
+    }
+}
+
+fn concurrency(input: ParseStream<'_>) -> syn::Result<LitInt> {
+    let limit: LitInt = input.parse()?;
+    match limit.base10_parse::<u32>()? {
+        0 => Err(syn::Error::new(limit.span(), "a `max_concurrency` of 0 lets no task start: it is at least 1")),
+        _ => Ok(limit),
     }
 }
 

@@ -71,6 +71,17 @@ fn a_retried_task_clones_for_each_attempt() {
 }
 
 #[test]
+fn a_cached_task_makes_its_key_before_its_body_takes_the_arguments() {
+    let options = quote!(skip(client), cache(ttl = "1h", key = "{order.id}", version = 2), idle_timeout = "10s");
+    let item = quote! {
+        async fn price(client: &Client, order: Order) -> anyhow::Result<u64> {
+            client.price(order).await
+        }
+    };
+    task("task_cache", options, item);
+}
+
+#[test]
 fn a_skipped_argument_is_not_pushed() {
     let item = quote! {
         async fn summarise(llm: &Llm, pages: &[String]) -> Result<Draft, LlmError> {
@@ -199,6 +210,21 @@ fn an_entrypoint_saves_something_else() {
         }
     );
     entrypoint("entrypoint_final", quote!(name = "the-flow", version = 2), item);
+}
+
+#[test]
+fn an_entrypoint_is_run_again() {
+    let options = quote! {
+        retry(max_attempts = 5, retry_on = is_transient),
+        retry(max_attempts = 2, initial_interval = "1s"),
+        max_concurrency = 8
+    };
+    let item = quote!(
+        async fn flow(n: u8) -> Result<u8, FlowError> {
+            work(n).await
+        }
+    );
+    entrypoint("entrypoint_retry", options, item);
 }
 
 #[test]

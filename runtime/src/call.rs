@@ -10,7 +10,8 @@ use std::{
 };
 
 use crate::{
-    RunError, ValueError,
+    CachePolicy, RunError, ValueError,
+    id::CallId,
     journal::{CallKind, Definition, NewCall, Slot},
     output::Recorded,
     scope::{Ambient, BodySignal, InnerSignal, Run, Step, outside},
@@ -78,6 +79,16 @@ impl<'a, T> Claimed<'a, T> {
         let work = if run.is_recorded(slot) { None } else { work(&run, slot) };
         let work = work.map_or(Working::None, |work| Working::Here(work, None));
         Some(Self { run, slot, name, read, work })
+    }
+
+    /// The call's identity.
+    pub(crate) fn id(&self) -> Option<CallId> {
+        self.run.call_id(self.slot)
+    }
+
+    /// Has its value be shared.
+    pub(crate) fn share(&self, policy: CachePolicy) {
+        self.run.share(self.slot, policy);
     }
 
     /// Polls the work where the call is awaited.

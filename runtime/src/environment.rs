@@ -12,11 +12,14 @@ use std::{
 
 use crate::{
     ThreadId,
+    cache::Flights,
     checkpoint::{BoxFuture, Checkpointer},
     id::{CallId, RunNo},
     journal::CallKind,
     output::Recorded,
+    stream::Watchers,
     value::{Arguments, Payload, ValueError},
+    watchdog::Watchdog,
 };
 
 /// Where a run's time comes from. The default is the system's clock and tokio's timers.
@@ -118,6 +121,46 @@ pub enum Event<'a> {
     Retried {
         /// The call.
         call: CallView<'a>,
+        /// Which attempt failed, from 1.
+        attempt: u32,
+        /// Its error.
+        error: &'a str,
+        /// How long until the next one.
+        pause: Duration,
+    },
+    /// A call is given the value that an equal one left, and its body does not run.
+    Cached {
+        /// The call.
+        call: CallView<'a>,
+    },
+    /// A shared value could not be used, or not be kept; the call's own body makes it.
+    CacheFailed {
+        /// The call.
+        call: CallView<'a>,
+        /// Why.
+        reason: &'a str,
+    },
+    /// A body has run for longer than its task allows and could not be ended, since it blocks the thread it is on. Its
+    /// result, when it comes, does not count.
+    Overdue {
+        /// The call.
+        call: CallView<'a>,
+        /// Which attempt it is, from 1.
+        attempt: u32,
+        /// What the task allows.
+        limit: Duration,
+    },
+    /// A body left a result that does not count, since it came after the end of its attempt.
+    Refused {
+        /// The call.
+        call: CallView<'a>,
+        /// Which attempt it was, from 1.
+        attempt: u32,
+    },
+    /// The run's entrypoint failed and will be run again.
+    RunRetried {
+        /// The run.
+        run: RunView<'a>,
         /// Which attempt failed, from 1.
         attempt: u32,
         /// Its error.
@@ -264,6 +307,9 @@ impl AnswerTypes {
     }
 }
 
+/// Holds back a body that is about to end, for tests of orders.
+pub(crate) type Gate = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// What all runs of a runtime share.
 pub(crate) struct Environment {
     pub(crate) checkpointer: Arc<dyn Checkpointer>,
@@ -273,8 +319,20 @@ pub(crate) struct Environment {
     pub(crate) replacements: HashMap<String, Replacement>,
     /// Sleeps at least this long park the run instead of holding it in memory.
     pub(crate) park_after: Duration,
+    /// Values that are being made, to be shared.
+    pub(crate) flights: Arc<Flights>,
+    /// Looks after bodies that block their thread.
+    pub(crate) watchdog: Watchdog,
+    /// Where bodies wait before they end; none but in tests.
+    pub(crate) gate: Option<Gate>,
+    /// Whether nothing is done that is not recorded: for tests of journals against code.
+    pub(crate) replays_only: bool,
     /// Whether no more bodies are started.
     pub(crate) draining: AtomicBool,
+    /// Who reads which thread.
+    pub(crate) watchers: Watchers,
+    /// How many events a reader may be behind.
+    pub(crate) stream_buffer: usize,
     pub(crate) answer_types: AnswerTypes,
     /// Told when a thread is to be looked at at a moment, so that whoever waits for such moments looks anew.
     pub(crate) due: tokio::sync::Notify,

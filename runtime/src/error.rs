@@ -7,7 +7,7 @@ use std::fmt;
 pub use answer::AnswerError;
 
 use crate::{
-    CallId, CallKind, CheckpointError, CheckpointId, Failure, Nondeterminism, RunNo, Seq, Status, ThreadId,
+    CallId, CallKind, CheckpointError, CheckpointId, EventNo, Failure, Nondeterminism, RunNo, Seq, Status, ThreadId,
     ThreadIdError, ValueError, journal::CallSketch, panics::panic_message,
 };
 
@@ -152,6 +152,13 @@ pub enum RunError {
         /// The names that are registered.
         known: Vec<String>,
     },
+    /// The thread's journals have no event of this number: it is of another thread, or they were deleted since.
+    NoSuchEvent {
+        /// The thread.
+        thread: ThreadId,
+        /// The number.
+        number: EventNo,
+    },
     /// A thread's name is none.
     ThreadId(ThreadIdError),
     /// An answer of a command was not taken, so that the run was not gone on with.
@@ -215,6 +222,7 @@ impl RunError {
             Self::WrongEntrypoint { .. } => "wrong entrypoint",
             Self::InputMismatch { .. } => "input mismatch",
             Self::UnknownEntrypoint { .. } => "unknown entrypoint",
+            Self::NoSuchEvent { .. } => "no such event",
             Self::ThreadId(_) => "thread id",
             Self::Answer(_) => "answer",
             Self::UnknownCheckpoint { .. } => "unknown checkpoint",
@@ -258,6 +266,7 @@ impl RunError {
             | Self::WrongEntrypoint { .. }
             | Self::InputMismatch { .. }
             | Self::UnknownEntrypoint { .. }
+            | Self::NoSuchEvent { .. }
             | Self::ThreadId(_)
             | Self::Answer(_)
             | Self::UnknownCheckpoint { .. }
@@ -338,6 +347,10 @@ impl fmt::Display for RunError {
                 f,
                 "entrypoint {name:?} is not registered with the runtime (known: {}); add it with `Runtime::builder().entrypoint(..)`",
                 if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            ),
+            Self::NoSuchEvent { thread, number } => write!(
+                f,
+                "thread {thread} has no event {number}: the number is of another thread, or what it was of is deleted; read it from its beginning, with `None`"
             ),
             Self::ThreadId(error) => fmt::Display::fmt(error, f),
             Self::Answer(error) => fmt::Display::fmt(error, f),

@@ -61,7 +61,6 @@ impl ThreadId {
 
     /// The id of something of ours that is kept like a thread and is none: longer than any user's can be, so that no
     /// user's id is the same or reaches it. `space`: what sort of thing, a short word; `name`: which one, any bytes.
-    #[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "for what is kept across threads"))]
     pub(crate) fn reserved(space: &'static str, name: &[u8]) -> Self {
         let digest = Sha256::digest(name);
         let mut id = format!("{space}/");

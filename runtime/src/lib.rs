@@ -55,7 +55,17 @@
 //! * In [`Durability::Sync`], the default, a record is on disk before its value is visible to anyone.
 //! * A finished task's body does not run again; one that was cut off does (use [`idempotency_key`] for what receives it).
 //! * A task's failure is an outcome like a value. Resuming a failed run opens again what it did not get past.
+//! * What somebody has to approve is executed exactly as it was seen, at most once: see [`approval`].
 //! * A wrong replay is worse than an error: damage, lost tails, changed code and changed types are typed errors.
+//!
+//! # Watching a run
+//!
+//! [`stream`](Invoke::stream) drives a run on the pool and gives what happens in it as it happens; [`Thread::watch`] reads
+//! a thread from a number on, first from its journals, then live, so that a reader can break off and come back in any
+//! process. Code tells readers more with [`emit`]. Readers are bounded and never waited for: one that is too slow is told
+//! how much it missed. What is recorded is told once it is durable, and has the same number for every reader; the
+//! beginning of tasks and what their bodies emit is told live only. An [`Observer`] is told of all runs of a runtime, from
+//! within them.
 //!
 //! # Memory and time travel
 //!
@@ -76,7 +86,7 @@
 //! | feature | default | what it adds |
 //! | --- | --- | --- |
 //! | `sled` | yes | the embedded store on disk: [`RuntimeBuilder::open`] |
-//! | `testing` | no | the checkpointer conformance suite and fault injection |
+//! | `testing` | no | the crash explorer for flows, journals against code, fault injection, the checkpointer conformance suite |
 //!
 //! # Reading the source
 //!
@@ -97,9 +107,12 @@ mod policy;
 pub mod checkpoint;
 
 // What a run is given, what it is told, how its rows are read.
+mod cache;
 mod environment;
 mod error;
 mod storage;
+mod stream;
+mod watchdog;
 
 // The ambient run.
 mod scope;
@@ -108,6 +121,7 @@ mod scope;
 mod branch;
 mod call;
 mod defer;
+mod emit;
 mod interrupt;
 mod recorded;
 mod resource;
@@ -121,6 +135,9 @@ mod run;
 // A process's runtime, and its threads.
 mod runtime;
 mod thread;
+
+// Actions that somebody has to approve.
+pub mod approval;
 
 // Built on the above, for tests.
 #[cfg(feature = "testing")]
@@ -137,6 +154,7 @@ pub use defer::{CleanedUp, Deferred, defer};
 pub use durably_macros::entrypoint;
 #[doc = include_str!("task/attribute.md")]
 pub use durably_macros::task;
+pub use emit::emit;
 pub use entrypoint::{Definition, EntrypointCall, EntrypointFn, Final, continue_as_new};
 pub use environment::{CallView, Clock, Event, Observer, Recall, ReplacedCall, RunView, SystemClock};
 pub use error::{AnswerError, RunError};
@@ -144,7 +162,7 @@ pub use id::{CallId, CallIdError, CheckpointId, CheckpointIdError, RunNo, Seq, T
 pub use interrupt::{Cancellable, Interrupt, interrupt};
 pub use journal::{AnswerKind, CallKind, CallSketch, Nondeterminism, RecordedStep};
 pub use output::{Failure, TaskError, TaskErrorKind};
-pub use policy::RetryPolicy;
+pub use policy::{CachePolicy, RetryPolicy};
 pub use recorded::{now, patched, random, sleep, uuid};
 pub use resource::resource;
 pub use run::{Outcome, Question};
@@ -152,11 +170,15 @@ pub use runtime::{
     Background, DrainReport, Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, ThreadSummary, Threads,
 };
 pub use storage::Status;
-pub use task::{TaskCall, attempt, idempotency_key};
+pub use stream::{
+    Enclosing, EventNo, EventNoError, EventValue, StreamEvent, StreamMode, StreamModes, Streamed, StreamedTask,
+};
+pub use task::{TaskCall, attempt, heartbeat, idempotency_key};
 pub use thread::{
     AnswerState, Answering, CallState, CallStatus, Cancel, CancelError, Cancellation, Checkpoint, CheckpointKind,
-    CheckpointWhat, Command, Durability, Fork, ForkedFrom, History, IfUnfinished, Invoke, Keep, Pruned, RecordedValue,
-    Resume, RunSize, RunSummary, Runs, Stage, Started, Thread, ThreadSize, ThreadState, Update, Which,
+    CheckpointWhat, Command, Durability, Fork, ForkedFrom, History, IfUnfinished, ImportError, Invoke, Keep, Pruned,
+    RecordedValue, Resume, RunSize, RunStream, RunSummary, Runs, Stage, Started, Thread, ThreadFile, ThreadSize,
+    ThreadState, Update, Watch, Which,
 };
 pub use value::ValueError;
 

@@ -1,4 +1,5 @@
-//! When and how a failed attempt is made again. Pure: no clock, no randomness; both come in as arguments.
+//! When and how a failed attempt is made again, and how long a value is shared. Pure: no clock, no randomness; both come
+//! in as arguments.
 
 use std::time::Duration;
 
@@ -80,6 +81,53 @@ impl RetryPolicy {
         let seconds = (self.initial_interval.as_secs_f64() * self.backoff_factor.powi(exponent)).min(longest);
         let share = if self.jitter { 0.5 + random.clamp(0.0, 1.0) / 2.0 } else { 1.0 };
         Duration::try_from_secs_f64(seconds * share).unwrap_or(self.max_interval)
+    }
+}
+
+/// How long, and under which key, equal calls of a task share its value. The name is LangGraph's.
+///
+/// ```
+/// use std::time::Duration;
+/// use durably::{CachePolicy, entrypoint, task};
+///
+/// #[task]
+/// async fn rate(currency: &str) -> u32 { 107 }
+///
+/// #[entrypoint]
+/// async fn price(cents: u32) -> u32 {
+///     cents * rate("EUR").cache(CachePolicy::new().ttl(Duration::from_secs(3600))).await / 100
+/// }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct CachePolicy {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) key: Option<String>,
+    pub(crate) version: u32,
+}
+
+impl CachePolicy {
+    /// A value is kept until it is cleared, under what the call is known by: its arguments, or the task's `key`.
+    pub const fn new() -> Self {
+        Self { ttl: None, key: None, version: 0 }
+    }
+
+    /// How long a value counts from when it was made. Default: until it is cleared.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// What the value is kept under, in the place of what the call is known by. Default: its arguments.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// The version of the task's values; those of another version are not used. Default: 0.
+    pub const fn version(mut self, version: u32) -> Self {
+        self.version = version;
+        self
     }
 }
 

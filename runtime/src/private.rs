@@ -20,8 +20,8 @@ pub use crate::{
         ArgumentError, ArgumentsBuilder, Journaled, OutputCodec, ResultType, RetriedArgument, TaskArgument,
         TaskFailure, TimeoutFailure, plain_codec, probe, result_codec,
     },
-    policy::RetryPolicy,
-    task::{Applies, Body, TaskCall, TaskSpec, call, in_run},
+    policy::{CachePolicy, RetryPolicy},
+    task::{Applies, Body, Retries, TaskCall, TaskSpec, call, in_run},
     value::{Arguments, ValueError},
 };
 

@@ -1,7 +1,7 @@
 //! What an entrypoint may not do by itself, since it would differ on replay: as recorded calls.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     panic::Location,
     time::{Duration, SystemTime},
 };
@@ -131,6 +131,7 @@ pub fn sleep(pause: Duration) -> impl Future<Output = ()> + Send {
                     run.begin_attempt(slot).await;
                     let due = run.set_timer(slot, pause);
                     run.environment.clock.sleep_until(moment(due)).await;
+                    poll_fn(|cx| run.poll_return(slot, cx)).await;
                     record(&run, slot, &());
                 }))
             })

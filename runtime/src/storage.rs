@@ -191,8 +191,17 @@ pub(crate) fn listing(head: &Head) -> Listing {
 
 /// Reads a head row.
 pub(crate) fn parse_head(thread: &ThreadId, row: &[u8]) -> Result<Head, CheckpointError> {
-    let bytes = rows::unseal_one(thread, Key::Head, row.to_vec())?;
-    rmp_serde::from_slice(&bytes).map_err(|error| damaged(thread, Key::Head, &error))
+    read_head(thread, &rows::unseal_one(thread, Key::Head, row.to_vec())?)
+}
+
+/// Reads a head from its bytes.
+pub(crate) fn read_head(thread: &ThreadId, bytes: &[u8]) -> Result<Head, CheckpointError> {
+    rmp_serde::from_slice(bytes).map_err(|error| damaged(thread, Key::Head, &error))
+}
+
+/// Reads an answer from its bytes; `None` if they are none.
+pub(crate) fn read_answer(bytes: &[u8]) -> Option<Answer> {
+    rmp_serde::from_slice(bytes).ok()
 }
 
 /// A thread's head, and its row as stored; `None` if the thread has never run.

@@ -173,6 +173,9 @@ fn a_command_to_a_thread_that_is_driven_elsewhere_answers_nothing() {
         let thread = Runtime::builder().resource(gate.clone()).memory().thread("t").unwrap();
         let run = thread.invoke(asks_beside_a_body()).start();
         gate.0.notified().await;
+        while thread.state().await.unwrap().unwrap().questions.is_empty() {
+            tokio::task::yield_now().await;
+        }
         let error = thread.resume(asks_beside_a_body).with(Command::resume("mine")).await.unwrap_err();
         assert!(matches!(error, RunError::Busy { .. }), "{error}");
         thread.answer("q", "theirs").await.unwrap();

@@ -257,6 +257,31 @@ fn each_of_several_deadlines_has_its_time() {
     });
 }
 
+/// A fork has its own question at once, with the same deadline: to be answered, or to answer itself.
+#[test]
+fn a_fork_at_a_question_has_it_open_with_its_deadline() {
+    on_every_checkpointer(async |world| {
+        let (hands, ledger) = (Hands::default(), Ledger::default());
+        let runtime = open(&world, &hands, &ledger);
+        let thread = runtime.thread("t").unwrap();
+        let paused = thread.invoke(publish("it".to_owned())).await.unwrap();
+        let asked = thread.state().await.unwrap().unwrap().checkpoint;
+        thread.answer("publish?", true).by("alice").await.unwrap();
+        assert_eq!(thread.resume(publish).await.unwrap(), Outcome::Completed(true));
+        let answered = thread.fork(asked).to("answered").await.unwrap();
+        answered.answer(paused.questions()[0].id(), false).await.unwrap();
+        assert_eq!(answered.resume(publish).await.unwrap(), Outcome::Completed(false));
+        let fork = thread.fork(asked).to("due").await.unwrap();
+        let state = fork.state().await.unwrap().unwrap();
+        assert_eq!(state.due, Some(UNIX_EPOCH + Duration::from_millis(60_001)));
+        assert_eq!((state.questions.as_slice(), state.answered.len()), (paused.questions(), 0));
+        hands.set(60_001);
+        let [due] = <[_; 1]>::try_from(runtime.run_due().await.unwrap()).unwrap();
+        assert_eq!(due.thread(), fork.id());
+        assert_eq!(due.outcome_as::<bool>().await.unwrap(), Outcome::Completed(false));
+    });
+}
+
 #[test]
 fn a_deadline_and_its_default_survive_a_crash_at_any_record() {
     let (hands, ledger) = (Hands::default(), Ledger::default());

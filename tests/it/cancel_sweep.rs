@@ -131,6 +131,12 @@ fn a_run_that_is_cancelled_anywhere_and_cut_off_anywhere_in_that_undoes_the_same
         let runtime = build(Runtime::builder()).shared_checkpointer(recorder.clone());
         ledger.clear();
         let Some((_, whole)) = block_on(cancel(&runtime)) else { break };
+        let calls = block_on(runtime.thread("t").unwrap().state()).unwrap().unwrap().calls;
+        // Past its first step the code has entered both nested ones, whether they have ended since or not.
+        let entered = calls.iter().any(|call| call.name == "step");
+        for effect in ["undo 10", "undo 20"] {
+            assert_eq!(whole.contains_key(effect), entered, "after {first} commits: {whole:?}");
+        }
         drop(runtime);
         let cancelling = recorder.recorded();
         for second in 0..=cancelling.len() {

@@ -16,13 +16,10 @@ use std::{
 };
 
 use durably::{
-    CallKind, Event, Observer, Outcome, RunError, Runtime, ThreadId,
-    checkpoint::{
-        Acknowledge, BoxFuture, CheckpointError, Checkpointer, Commit, Key, Lease, MemoryCheckpointer, Rows,
-        ThreadPage, ThreadQuery, Ticket,
-    },
+    CallKind, Event, Observer, Outcome, RunError, Runtime,
+    checkpoint::{Acknowledge, CheckpointError, Checkpointer, Commit, MemoryCheckpointer, Ticket},
     entrypoint, task,
-    testing::{Fault, FaultyCheckpointer},
+    testing::{Delegate, Fault, FaultyCheckpointer},
 };
 use futures::{future::join_all, join};
 use tests::{Ledger, World, block_on, pends, size};
@@ -274,22 +271,11 @@ impl fmt::Debug for Laggard {
     }
 }
 
-impl Checkpointer for Laggard {
-    fn name(&self) -> &'static str {
-        "laggard"
+impl Delegate for Laggard {
+    fn inner(&self) -> &dyn Checkpointer {
+        &self.inner
     }
-    fn acquire(&self, thread: &ThreadId) -> BoxFuture<'_, Result<Lease, CheckpointError>> {
-        self.inner.acquire(thread)
-    }
-    fn release(&self, lease: &Lease) {
-        self.inner.release(lease);
-    }
-    fn released(&self, thread: &ThreadId) -> BoxFuture<'_, ()> {
-        self.inner.released(thread)
-    }
-    fn is_leased(&self, thread: &ThreadId) -> bool {
-        self.inner.is_leased(thread)
-    }
+
     fn commit(&self, commit: Commit) -> Ticket {
         if self.commits.fetch_add(1, Ordering::Relaxed) + 1 == self.nth {
             let (acknowledge, ticket) = Ticket::pending();
@@ -297,21 +283,6 @@ impl Checkpointer for Laggard {
             return ticket;
         }
         self.inner.commit(commit)
-    }
-    fn get(&self, thread: &ThreadId, key: Key) -> BoxFuture<'_, Result<Option<Vec<u8>>, CheckpointError>> {
-        self.inner.get(thread, key)
-    }
-    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
-        self.inner.scan(thread, first, last)
-    }
-    fn threads(&self, query: ThreadQuery) -> BoxFuture<'_, Result<ThreadPage, CheckpointError>> {
-        self.inner.threads(query)
-    }
-    fn delete_thread(&self, thread: &ThreadId) -> BoxFuture<'_, Result<bool, CheckpointError>> {
-        self.inner.delete_thread(thread)
-    }
-    fn close(&self) -> BoxFuture<'_, Result<(), CheckpointError>> {
-        self.inner.close()
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use durably::{
-    AnswerError, CallStatus, IfUnfinished, Outcome, RunError, Runtime, Status, ThreadId,
+    AnswerError, CallStatus, Cancellation, IfUnfinished, Outcome, RunError, Runtime, Status, ThreadId,
     checkpoint::{
         BoxFuture, CheckpointError, Checkpointer, Commit, Expect, Key, Lease, MemoryCheckpointer, Rows, ThreadPage,
         ThreadQuery, Ticket,
@@ -17,7 +17,7 @@ use durably::{
     entrypoint, interrupt, task,
 };
 use futures::future::join_all;
-use tests::{block_on, on_every_checkpointer, size};
+use tests::{block_on, in_every_mode, on_every_checkpointer, size};
 
 /// Counts the rows that are read and written.
 struct Counting {
@@ -218,5 +218,43 @@ fn a_journal_without_its_inbox_is_given_one_when_it_is_resumed() {
         assert_eq!(thread.resume(asks_many).await.unwrap(), paused);
         thread.answers([("q0", 1), ("q1", 1), ("q2", 1)]).await.unwrap();
         assert_eq!(thread.resume(asks_many).await.unwrap(), Outcome::Completed(3));
+    });
+}
+
+#[entrypoint]
+async fn asks_and_cleans_up_by_asking() -> bool {
+    durably::defer(async || {
+        let _: bool = interrupt("undo?", &()).await;
+    });
+    interrupt("go on?", &()).await
+}
+
+/// A run that was stopped from outside asks only what its clean-up asks: its own question is withdrawn with the stop, and
+/// an answer to it, stored before, answers nothing.
+#[test]
+fn a_stopped_run_has_no_question_but_those_of_its_clean_up() {
+    in_every_mode(async |world| {
+        let runtime = world.runtime();
+        for answered in [false, true] {
+            let thread = runtime.thread(format!("{answered}")).unwrap();
+            let old = thread.invoke(asks_and_cleans_up_by_asking()).await.unwrap().questions()[0].id();
+            if answered {
+                thread.answer(old, true).await.unwrap();
+            }
+            assert_eq!(thread.cancel().await.unwrap(), Cancellation::Requested);
+            let paused = thread.resume(asks_and_cleans_up_by_asking).await.unwrap();
+            assert_eq!(paused.questions()[0].key(), "undo?", "{paused:?}");
+            if answered {
+                // The answer may have come to the run before the stop, which then has nothing left to stop.
+                let state = thread.state().await.unwrap().unwrap();
+                assert!(state.answered.is_empty() && state.questions.len() == 1, "{state:?}");
+            } else {
+                let error = thread.answer(old, true).await.unwrap_err();
+                assert!(matches!(&error, AnswerError::UnknownInterrupt { known, .. } if known.len() == 1), "{error}");
+            }
+            thread.answer("undo?", true).await.unwrap();
+            let _ = thread.resume(asks_and_cleans_up_by_asking).await.unwrap();
+            assert!(!thread.state().await.unwrap().unwrap().status.is_unfinished());
+        }
     });
 }

@@ -40,6 +40,11 @@ impl Observer for Watch {
             Event::Released { call, replayed: false, value } => format!("released {} {}", call.name, text(*value)),
             Event::Released { call, value, .. } => format!("replayed {} {}", call.name, text(*value)),
             Event::Retried { call, attempt, error, .. } => format!("retried {} {attempt} {error}", call.name),
+            Event::Cached { call } => format!("cached {}", call.name),
+            Event::CacheFailed { call, reason } => format!("cache failed {} {reason}", call.name),
+            Event::Overdue { call, attempt, .. } => format!("overdue {} {attempt}", call.name),
+            Event::Refused { call, attempt } => format!("refused {} {attempt}", call.name),
+            Event::RunRetried { run, attempt, error, .. } => format!("again {} {attempt} {error}", run.entrypoint),
             Event::RunStopped { run, how } => format!("stopped {} {how}", run.entrypoint),
             _ => return,
         };

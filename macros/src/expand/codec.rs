@@ -12,13 +12,13 @@ use crate::model::{Form, Output};
 /// // becomes
 /// result_codec::<Draft, LlmError, _, _, _>(probe.messages(), probe.origin(), probe.form())
 /// ```
-pub(super) fn of_task(output: &Output, timeout: Option<&Ident>) -> TokenStream {
+pub(super) fn of_task<'a>(output: &Output, timeouts: impl Iterator<Item = &'a Ident>) -> TokenStream {
     let value = output.value();
     match output.form {
         Form::Plain => ours!(::durably::__private::plain_codec::<#value>()),
         Form::Result { .. } => {
             let error = output.error();
-            probed(&error, timeout, &ours!(::durably::__private::result_codec::<#value, #error, _, _, _>))
+            probed(&error, timeouts, &ours!(::durably::__private::result_codec::<#value, #error, _, _, _>))
         }
     }
 }
@@ -29,13 +29,13 @@ pub(super) fn of_entrypoint(output: &Output) -> TokenStream {
         Form::Plain => ours!(::durably::__private::entrypoint_plain_codec::<Self>()),
         Form::Result { .. } => {
             let error = output.error();
-            probed(&error, None, &ours!(::durably::__private::entrypoint_codec::<Self, #error, _, _, _>))
+            probed(&error, std::iter::empty(), &ours!(::durably::__private::entrypoint_codec::<Self, #error, _, _, _>))
         }
     }
 }
 
-fn probed(error: &TokenStream, timeout: Option<&Ident>, codec: &TokenStream) -> TokenStream {
-    let timeout = timeout.map(|timeout| {
+fn probed<'a>(error: &TokenStream, timeouts: impl Iterator<Item = &'a Ident>, codec: &TokenStream) -> TokenStream {
+    let timeouts = timeouts.map(|timeout| {
         let ask = Ident::new("timeout", timeout.span());
         ours!((&&__probe).#ask();)
     });
@@ -46,7 +46,7 @@ fn probed(error: &TokenStream, timeout: Option<&Ident>, codec: &TokenStream) -> 
             FromReported as _, FromSources as _, FromTaskError as _,
         };
         let __probe = ::durably::__private::probe::Probe::<#error>::new();
-        #timeout
+        #(#timeouts)*
         #codec((&&&__probe).messages(), (&&__probe).origin(), (&&&__probe).form::<#error>())
     }}
 }

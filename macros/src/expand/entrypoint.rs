@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote_spanned};
 use syn::{Attribute, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{codec, duration, is_lint, place, signature, typed_body};
+use super::{codec, duration, is_lint, place, policy, signature, typed_body};
 use crate::{
     lifetimes,
     model::{Entrypoint, Form, Last},
@@ -35,6 +35,8 @@ pub(super) fn expand(entrypoint: &Entrypoint) -> TokenStream {
     let types = types(entrypoint);
     let place = place(ident.span());
     let version = entrypoint.version.as_ref().map(|version| ours!(.version(#version)));
+    let concurrency = entrypoint.max_concurrency.as_ref().map(|limit| ours!(.max_concurrency(#limit)));
+    let retries = retries(entrypoint);
     let timeout = entrypoint.timeout.map(duration).map(|limit| ours!(.timeout(#limit)));
     let codec = codec::of_entrypoint(&entrypoint.output);
     let recorded = recorded(entrypoint);
@@ -60,10 +62,11 @@ pub(super) fn expand(entrypoint: &Entrypoint) -> TokenStream {
             type Input = #input;
             #types
             const SPEC: ::durably::__private::EntrypointSpec =
-                ::durably::__private::EntrypointSpec::new(#name, #place)#version #timeout;
+                ::durably::__private::EntrypointSpec::new(#name, #place)#version #timeout #concurrency;
             fn codec() -> ::durably::__private::OutputCodec<Self::Output> {
                 #codec
             }
+            #retries
             #recorded
             #run
         }
@@ -100,6 +103,18 @@ fn types(entrypoint: &Entrypoint) -> TokenStream {
         type Value = #value;
         type Save = #save;
     }
+}
+
+/// When its failures are made good by running it again; the default is not to.
+fn retries(entrypoint: &Entrypoint) -> Option<TokenStream> {
+    let retries = entrypoint.retries.iter().map(|retry| policy(retry, &ours!(Self::Output)));
+    (!entrypoint.retries.is_empty()).then(|| {
+        ours! {
+            fn retries() -> ::durably::__private::Retries<Self::Output> {
+                ::durably::__private::Retries::new() #(#retries)*
+            }
+        }
+    })
 }
 
 /// The input's parts by name, for the call's identity and for people.

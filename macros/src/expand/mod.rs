@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use proc_macro2::{Group, Span, TokenStream};
 use quote::quote_spanned;
-use syn::{Attribute, Type};
+use syn::{Attribute, Type, spanned::Spanned};
 
 use crate::{
-    args::{EntrypointArgs, TaskArgs},
+    args::{EntrypointArgs, RetryArgs, TaskArgs},
     diag::Diag,
     func::Func,
     model::{Entrypoint, Param, Task},
@@ -110,6 +110,26 @@ fn duration(duration: Duration) -> TokenStream {
     }
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     ours!(::durably::__private::Duration::from_nanos(#nanos))
+}
+
+/// `.retry(RetryPolicy::new().max_attempts(4), None)`: only what was written, the defaults are the runtime's.
+fn policy(retry: &RetryArgs, ty: &TokenStream) -> TokenStream {
+    let RetryArgs { max_attempts, backoff_factor, jitter, retry_on, .. } = retry;
+    let initial_interval = retry.initial_interval.map(duration);
+    let max_interval = retry.max_interval.map(duration);
+    let settings = [
+        max_attempts.as_ref().map(|attempts| ours!(.max_attempts(#attempts))),
+        initial_interval.map(|pause| ours!(.initial_interval(#pause))),
+        backoff_factor.as_ref().map(|factor| ours!(.backoff_factor(#factor))),
+        max_interval.map(|pause| ours!(.max_interval(#pause))),
+        jitter.as_ref().map(|jitter| ours!(.jitter(#jitter))),
+    ];
+    let settings = settings.iter().flatten();
+    let applies = retry_on.as_ref().map_or_else(
+        || ours!(::durably::__private::None),
+        |path| quote_spanned!(path.span()=> ::durably::__private::retry_on::<#ty>(#path)),
+    );
+    ours!(.retry(::durably::__private::RetryPolicy::new() #(#settings)*, #applies))
 }
 
 /// The place of the definition, for messages.

@@ -4,11 +4,11 @@ use proc_macro2::TokenStream;
 use quote::quote_spanned;
 use syn::spanned::Spanned;
 
-use super::{bindings, codec, duration, place, signature, typed_body};
+use super::{bindings, codec, duration, place, policy, signature, typed_body};
 use crate::{
-    args::RetryArgs,
+    key::Key,
     lifetimes,
-    model::{Attempts, Identity, Param, Task},
+    model::{Attempts, Cache, Identity, Param, Task},
 };
 
 /// A plain function that makes the call; the body runs when the runtime says so.
@@ -36,8 +36,10 @@ pub(super) fn expand(task: &Task) -> TokenStream {
     let name = &task.name;
     let place = place(ident.span());
     let limit = task.timeout.as_ref().map(|(_, limit)| duration(*limit)).map(|limit| ours!(.timeout(#limit)));
+    let idle = task.idle_timeout.as_ref().map(|(_, limit)| duration(*limit)).map(|limit| ours!(.idle_timeout(#limit)));
     let arguments = arguments(task);
-    let codec = codec::of_task(output, task.timeout.as_ref().map(|(option, _)| option));
+    let timeouts = task.timeout.iter().chain(&task.idle_timeout).map(|(option, _)| option);
+    let codec = codec::of_task(output, timeouts);
     let body = run(task, &typed_body(&bindings(params), ty, body));
     ours! {
         #(#attrs)*
@@ -53,7 +55,7 @@ pub(super) fn expand(task: &Task) -> TokenStream {
         )]
         #head {
             static __SPEC: ::durably::__private::TaskSpec =
-                ::durably::__private::TaskSpec::new(#name, #place)#limit;
+                ::durably::__private::TaskSpec::new(#name, #place)#limit #idle;
             ::durably::__private::call(&__SPEC, #arguments, #codec, #body)
         }
     }
@@ -122,37 +124,39 @@ fn run(task: &Task, body: &TokenStream) -> TokenStream {
         let turbofish = nameable(param).then(|| ours!(::<#ty>));
         ours!(#(#cfgs)* let #ident = ::durably::__private::again #turbofish(&#ident);)
     });
-    match (&task.attempts, task.blocking) {
-        (Attempts::One, false) => quote_spanned!(span=> move || ::durably::__private::Body::once(#job)),
-        (Attempts::One, true) => {
-            ours!(move || ::durably::__private::Body::blocking(::durably::__private::only(#job)))
-        }
+    let made = match (&task.attempts, task.blocking) {
+        (Attempts::One, false) => quote_spanned!(span=> ::durably::__private::Body::once(#job)),
+        (Attempts::One, true) => ours!(::durably::__private::Body::blocking(::durably::__private::only(#job))),
         (Attempts::Retried(retries), blocking) => {
             let form = if blocking { ours!(blocking) } else { ours!(again) };
             let ty = &task.output.ty;
             let retries = retries.iter().map(|retry| policy(retry, &ours!(#ty)));
             let body = quote_spanned!(span=> ::durably::__private::Body::#form(move || { #(#again)* #job }));
-            ours!(move || #body #(#retries)*)
+            ours!(#body #(#retries)*)
         }
+    };
+    match &task.cache {
+        None => ours!(move || #made),
+        Some(cache) => cached(cache, &made),
     }
 }
 
-/// `.retry(RetryPolicy::new().max_attempts(4), None)`: only what was written, the defaults are the runtime's.
-fn policy(retry: &RetryArgs, ty: &TokenStream) -> TokenStream {
-    let RetryArgs { max_attempts, backoff_factor, jitter, retry_on, .. } = retry;
-    let initial_interval = retry.initial_interval.map(duration);
-    let max_interval = retry.max_interval.map(duration);
-    let settings = [
-        max_attempts.as_ref().map(|attempts| ours!(.max_attempts(#attempts))),
-        initial_interval.map(|pause| ours!(.initial_interval(#pause))),
-        backoff_factor.as_ref().map(|factor| ours!(.backoff_factor(#factor))),
-        max_interval.map(|pause| ours!(.max_interval(#pause))),
-        jitter.as_ref().map(|jitter| ours!(.jitter(#jitter))),
-    ];
-    let settings = settings.iter().flatten();
-    let applies = retry_on.as_ref().map_or_else(
-        || ours!(::durably::__private::None),
-        |path| quote_spanned!(path.span()=> ::durably::__private::retry_on::<#ty>(#path)),
-    );
-    ours!(.retry(::durably::__private::RetryPolicy::new() #(#settings)*, #applies))
+/// A body whose value equal calls share. The key is made before the body takes the arguments.
+///
+/// ```text
+/// move || { let __key = Some(format!("{}", order.id)); BODY.cache(CachePolicy::new().ttl(TTL), __key) }
+/// ```
+fn cached(cache: &Cache, body: &TokenStream) -> TokenStream {
+    let ttl = cache.ttl.map(duration).map(|ttl| ours!(.ttl(#ttl)));
+    let version = cache.version.as_ref().map(|version| ours!(.version(#version)));
+    let key = cache
+        .key
+        .as_ref()
+        .map(|Key { format, exprs }| ours!(.key(::durably::__private::format!(#format #(, #exprs)*))));
+    ours! {
+        move || {
+            let __policy = ::durably::__private::CachePolicy::new() #ttl #version #key;
+            #body.cache(__policy)
+        }
+    }
 }

@@ -12,7 +12,7 @@ use super::{
     qualifiers,
 };
 use crate::{
-    args::EntrypointArgs,
+    args::{EntrypointArgs, RetryArgs},
     diag::Diag,
     func::{Body, Func},
     lifetimes::{self, Borrow},
@@ -32,6 +32,8 @@ pub(crate) struct Entrypoint {
     pub(crate) body: Group,
     pub(crate) name: LitStr,
     pub(crate) version: Option<LitInt>,
+    pub(crate) retries: Vec<RetryArgs>,
+    pub(crate) max_concurrency: Option<LitInt>,
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -98,6 +100,12 @@ impl Entrypoint {
             return None;
         };
         lint::entrypoint(body, &args.allow.unwrap_or_default(), diag);
+        let fails = matches!(output.form, Form::Result { .. });
+        for retry in args.retries.iter().filter(|_| !fails) {
+            let message = "only a failure is tried again, and this output holds none: return a `Result`";
+            diag.here(retry.keyword.span(), message);
+        }
+        let retries = if fails { args.retries } else { Vec::new() };
         let last = last(&output);
         if matches!(last, Some(None)) {
             diag.at(&output.ty, "`Final` has two types: `Final<Value, Saved>`");
@@ -116,6 +124,8 @@ impl Entrypoint {
             body: body.clone(),
             name: args.name.unwrap_or_else(|| LitStr::new(&sig.ident.unraw().to_string(), sig.ident.span())),
             version: args.version,
+            retries,
+            max_concurrency: args.max_concurrency,
             timeout: args.timeout,
         })
     }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use proc_macro2::Group;
 use syn::{
-    Attribute, FnArg, GenericParam, Generics, Ident, Lifetime, LifetimeParam, LitStr, Receiver, ReceiverKind, Token,
-    Type, Visibility, WherePredicate, ext::IdentExt, parse_quote, parse_quote_spanned, spanned::Spanned, visit::Visit,
+    Attribute, FnArg, GenericParam, Generics, Ident, Lifetime, LifetimeParam, LitInt, LitStr, Receiver, ReceiverKind,
+    Token, Type, Visibility, WherePredicate, ext::IdentExt, parse_quote, parse_quote_spanned, spanned::Spanned,
+    visit::Visit,
 };
 
 use super::{Form, Output, Param, qualifiers};
 use crate::{
-    args::{RetryArgs, TaskArgs},
+    args::{CacheArgs, RetryArgs, TaskArgs},
     diag::Diag,
     func::{Body, Func},
     key::Key,
@@ -31,6 +32,8 @@ pub(crate) struct Task {
     pub(crate) body: Option<Group>,
     pub(crate) name: LitStr,
     pub(crate) timeout: Option<(Ident, Duration)>,
+    pub(crate) idle_timeout: Option<(Ident, Duration)>,
+    pub(crate) cache: Option<Cache>,
     pub(crate) identity: Identity,
     pub(crate) attempts: Attempts,
     pub(crate) blocking: bool,
@@ -42,6 +45,14 @@ pub(crate) enum Identity {
     Arguments(Vec<usize>),
     /// A text that is made of them.
     Key(Key),
+}
+
+/// Whether equal calls share a value, and for how long.
+pub(crate) struct Cache {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) version: Option<LitInt>,
+    /// What the value is kept under; `None`: what the call is known by.
+    pub(crate) key: Option<Key>,
 }
 
 /// How often the body may run.
@@ -81,10 +92,13 @@ impl Task {
         };
         let identity = identity(&args, &params, sig.receiver().is_some(), diag);
         can_fail(&args, &output, diag);
-        let timeout = args.timeout.filter(|_| matches!(output.form, Form::Result { .. }));
+        let fails = matches!(output.form, Form::Result { .. });
+        let timeout = args.timeout.filter(|_| fails);
+        let idle_timeout = args.idle_timeout.filter(|_| fails);
+        let cache = args.cache.map(|args| cache(args, &params, sig.receiver().is_some(), diag));
         let again = !args.retries.is_empty();
         let repeated = repeatable(&params, sig.receiver(), again, blocking, diag);
-        let attempts = match (again, matches!(output.form, Form::Result { .. })) {
+        let attempts = match (again, fails) {
             (true, true) => Attempts::Retried(args.retries),
             _ => Attempts::One,
         };
@@ -103,6 +117,8 @@ impl Task {
             body,
             name,
             timeout,
+            idle_timeout,
+            cache,
             identity,
             attempts,
             blocking,
@@ -127,12 +143,7 @@ fn asyncness(func: &Func, blocking: Option<&Ident>, diag: &mut Diag) {
 
 /// What the call is known by; `self` never is a part of it.
 fn identity(args: &TaskArgs, params: &[Param], has_self: bool, diag: &mut Diag) -> Identity {
-    let names: Vec<&str> = params.iter().map(|param| &*param.name).collect();
-    let list = if names.is_empty() {
-        "it has none".to_owned()
-    } else {
-        format!("its parameters are `{}`", names.join("`, `"))
-    };
+    let list = listed(params);
     if let (Some(_), Some((skip, _))) = (&args.skip_all, &args.skip) {
         diag.here(skip.span(), "`skip_all` leaves out all arguments already; keep one of the two");
     }
@@ -143,10 +154,7 @@ fn identity(args: &TaskArgs, params: &[Param], has_self: bool, diag: &mut Diag) 
                 format!("`{key}` stands for all arguments, so that `{skip}` has no effect; keep one of the two");
             diag.here(skip.span(), message);
         }
-        if let Some(key) = diag.keep(Key::parse(text)) {
-            for root in key.roots().filter(|root| !is_argument(root, params, has_self)) {
-                diag.here(text.span(), format!("the key names no parameter `{root}`; {list}"));
-            }
+        if let Some(key) = read_key(text, params, has_self, diag) {
             return Identity::Key(key);
         }
     }
@@ -160,6 +168,25 @@ fn identity(args: &TaskArgs, params: &[Param], has_self: bool, diag: &mut Diag) 
     }
     let recorded = |param: &Param| args.skip_all.is_none() && !skipped.contains(&param.ident);
     Identity::Arguments(params.iter().enumerate().filter(|(_, param)| recorded(param)).map(|(at, _)| at).collect())
+}
+
+fn cache(args: CacheArgs, params: &[Param], has_self: bool, diag: &mut Diag) -> Cache {
+    let CacheArgs { ttl, key, version } = args;
+    Cache { ttl, version, key: key.and_then(|text| read_key(&text, params, has_self, diag)) }
+}
+
+/// A key over the parameters.
+fn read_key(text: &LitStr, params: &[Param], has_self: bool, diag: &mut Diag) -> Option<Key> {
+    let key = diag.keep(Key::parse(text))?;
+    for root in key.roots().filter(|root| !is_argument(root, params, has_self)) {
+        diag.here(text.span(), format!("the key names no parameter `{root}`; {}", listed(params)));
+    }
+    Some(key)
+}
+
+fn listed(params: &[Param]) -> String {
+    let names: Vec<&str> = params.iter().map(|param| &*param.name).collect();
+    if names.is_empty() { "it has none".to_owned() } else { format!("its parameters are `{}`", names.join("`, `")) }
 }
 
 /// Whether a key may start from this name: a parameter, `self`, or something in capitals from outside.
@@ -177,7 +204,7 @@ fn can_fail(args: &TaskArgs, output: &Output, diag: &mut Diag) {
         let message = "only a failure is tried again, and this output holds none: return a `Result`";
         diag.here(retry.keyword.span(), message);
     }
-    if let Some((timeout, _)) = &args.timeout {
+    for (timeout, _) in [&args.timeout, &args.idle_timeout].into_iter().flatten() {
         let message = "a timed-out attempt ends as an `Err`, and this output holds none: return a `Result` whose error \
                        is `From<durably::TaskError>`";
         diag.here(timeout.span(), message);

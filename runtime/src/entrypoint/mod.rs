@@ -14,6 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     checkpoint::BoxFuture,
     output::{ArgumentError, Journaled, OutputCodec},
+    task::Retries,
     value::{Arguments, Payload, ValueError},
 };
 
@@ -22,6 +23,7 @@ use crate::{
 pub struct EntrypointSpec {
     pub(crate) name: &'static str,
     pub(crate) version: u32,
+    pub(crate) max_concurrency: Option<u32>,
     /// How long a run may take.
     pub(crate) timeout: Option<std::time::Duration>,
     pub(crate) definition: crate::journal::Definition,
@@ -31,7 +33,20 @@ impl EntrypointSpec {
     /// An entrypoint of this name, defined here; its version is 1.
     #[must_use]
     pub const fn new(name: &'static str, module: &'static str, file: &'static str, line: u32) -> Self {
-        Self { name, version: 1, timeout: None, definition: crate::journal::Definition { module, file, line } }
+        Self {
+            name,
+            version: 1,
+            max_concurrency: None,
+            timeout: None,
+            definition: crate::journal::Definition { module, file, line },
+        }
+    }
+
+    /// Limits how many bodies of a run's tasks are live at a time. Default: no limit.
+    #[must_use]
+    pub const fn max_concurrency(mut self, limit: u32) -> Self {
+        self.max_concurrency = Some(limit);
+        self
     }
 
     /// Limits each run. Default: no limit.
@@ -63,6 +78,11 @@ pub trait Definition: Send + Sync + 'static {
     const SPEC: EntrypointSpec;
     /// How its output is recorded.
     fn codec() -> OutputCodec<Self::Output>;
+    /// Which of its failures are made good by running it again, and when. Default: none.
+    #[must_use]
+    fn retries() -> Retries<Self::Output> {
+        Retries::new()
+    }
     /// The parameters by name, for a nested call's identity and for people.
     ///
     /// # Errors

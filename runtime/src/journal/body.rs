@@ -66,6 +66,7 @@ impl Journal {
         let Some(state) = self.scopes.get_mut(&scope) else { return };
         state.ordinals.clear();
         state.branches.clear();
+        state.emits.clear();
         state.unpassed.clear();
         for within in std::mem::take(&mut state.within) {
             self.begin_scope(within);
@@ -119,6 +120,7 @@ impl Journal {
         call.stage = Stage::Finished;
         call.in_flight = true;
         let (attempts, order) = (call.attempts, call.scope.order);
+        let (cached, asked) = (call.cached, call.asked);
         let at_once = call.kind == CallKind::Interrupt;
         let info = self.info(slot);
         let recorded = Arc::new(recorded);
@@ -141,11 +143,15 @@ impl Journal {
             Order::AtOnce => Then::HandOn(slot, recorded.clone()),
         };
         let answered = self.calls.get_mut(slot).and_then(|call| call.answered.take());
-        self.append(
-            Record::Outcome(Outcome { call: info, recorded, attempts, at_ms, took_ms, answered }),
-            then,
-            at_once,
-        );
+        let outcome = Outcome { call: info, recorded, attempts, at_ms, took_ms, cached, asked, answered };
+        self.append(Record::Outcome(outcome), then, at_once);
+    }
+
+    /// Says that the call's value, which is about to be noted, is one that an equal call left.
+    pub(crate) fn is_cached(&mut self, slot: Slot) {
+        if let Some(call) = self.calls.get_mut(slot) {
+            call.cached = true;
+        }
     }
 
     /// Notes how the call's question was answered, for its outcome.

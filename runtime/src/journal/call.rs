@@ -4,7 +4,7 @@ use std::{borrow::Cow, panic::Location, sync::Arc};
 
 use sha2::{Digest as _, Sha256};
 
-use super::record::{Answered, CallInfo, CallKind};
+use super::record::{Answered, Around, CallInfo, CallKind};
 use crate::{
     id::{CallId, ScopeId},
     output::Recorded,
@@ -102,6 +102,7 @@ pub(crate) enum Stage {
 
 /// A claimed call.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of one another")]
 pub(crate) struct Call {
     pub(crate) id: CallId,
     pub(crate) kind: CallKind,
@@ -119,6 +120,10 @@ pub(crate) struct Call {
     pub(crate) next_ms: u64,
     /// What the loaded records of this call are, if there are any.
     pub(super) loaded: Option<u32>,
+    /// Whether a question was asked in its body or beneath it.
+    pub(crate) asked: bool,
+    /// Whether its value is one that an equal call left.
+    pub(crate) cached: bool,
     /// Whether its future is gone.
     pub(crate) dropped: bool,
     /// Whether its outcome is on its way through the checkpointer or the queue.
@@ -129,7 +134,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// What its records say of it.
-    pub(super) fn info(&self, frame: Option<ScopeId>) -> CallInfo {
+    pub(super) fn info(&self, frame: Option<ScopeId>, within: Vec<Around>) -> CallInfo {
         CallInfo {
             id: self.id,
             kind: self.kind,
@@ -141,6 +146,7 @@ impl Call {
             preview: self.arguments.preview(PREVIEW),
             file: self.location.file().into(),
             line: self.location.line(),
+            within,
         }
     }
 
@@ -159,6 +165,11 @@ pub(super) fn family(scope: ScopeId, kind: CallKind, name: &str) -> u128 {
             .chain_update([0])
             .chain_update(name),
     )
+}
+
+/// What was told in a scope, as the part of its identity that equal tellings share.
+pub(super) fn told(scope: ScopeId, digest: &[u8; 32]) -> u128 {
+    truncated(Sha256::new_with_prefix(b"durably.emit.1\0").chain_update(scope.0.to_be_bytes()).chain_update(digest))
 }
 
 /// The part of a call's identity that equal calls share: one block of SHA-256, since it is made for each call.

@@ -1,6 +1,6 @@
 //! Claims: a call made by the code gets its identity, and what the journal has of it.
 
-use super::{Call, CallSketch, ClaimError, Family, Journal, NewCall, Order, Scope, Slot, Stage, call};
+use super::{Call, CallKind, CallSketch, ClaimError, Family, Journal, NewCall, Order, Scope, Slot, Stage, call};
 use crate::{id::CallId, output::Recorded};
 
 impl Journal {
@@ -34,6 +34,8 @@ impl Journal {
             attempts: 0,
             next_ms: 0,
             loaded: self.loaded_calls.get(&id).copied(),
+            asked: false,
+            cached: false,
             dropped: false,
             in_flight: false,
             answered: None,
@@ -42,11 +44,12 @@ impl Journal {
         if let Some(loaded) = call.loaded {
             let entry = &self.loaded[loaded as usize];
             if entry.info.digest != call.digest || entry.info.name != call.name || entry.info.kind != call.kind {
-                let pair = (CallSketch::from(&entry.info), CallSketch::from(&call.info(None)));
+                let pair = (CallSketch::from(&entry.info), CallSketch::from(&call.info(None, Vec::new())));
                 return Err(ClaimError::Collision(Box::new(pair)));
             }
             (call.attempts, call.next_ms) = (entry.attempts, entry.next_ms);
             call.replayed = entry.outcome.is_some();
+            call.asked = entry.asked;
             recorded = entry.outcome.as_ref().map(|(recorded, _)| recorded.clone());
         }
         if matches!(recorded.as_deref(), Some(Recorded::Failure(_))) {
@@ -69,6 +72,13 @@ impl Journal {
             (Order::Released(frame), None) => Some(frame),
         };
         let loaded = call.loaded;
+        if call.asked || call.kind == CallKind::Interrupt {
+            for owner in self.owners(scope) {
+                if let Some(owner) = self.calls.get_mut(owner) {
+                    owner.asked = true;
+                }
+            }
+        }
         let slot = self.calls.insert(call);
         if let Some(loaded) = loaded {
             let entry = &mut self.loaded[loaded as usize];
@@ -81,7 +91,7 @@ impl Journal {
     }
 
     /// Whether the attempts of all bodies that this scope stands in are the ones that run.
-    pub(super) fn is_current(&self, scope: &Scope) -> bool {
+    pub(crate) fn is_current(&self, scope: &Scope) -> bool {
         let mut scope = *scope;
         while let Some((owner, attempt)) = scope.owner {
             match self.calls.get(owner) {

@@ -5,14 +5,16 @@
 //!
 //! ```text
 //! base 16  ordinal v  kind 1  scope 16  frame 1 [16]  name s  digest 32  length v  preview s  file s  line v
-//! attempts v  at_ms v  took_ms v  0 fingerprint 8 value s | 1 failure s  [answered s]
+//! within v [base 16  ordinal v  name s]..
+//! attempts v  at_ms v  took_ms v  form 1  fingerprint 8 value s | failure s  [answered s]
 //! v: LEB128;  s: v bytes, and they;  frame: 0 none, 1 the scope, 2 another one;  failure, answered: MessagePack by position;
-//! answered: only of a question's
+//! form: 0 a value, 1 a failure, and 2 if it is cached, 4 if something was asked in it, 8 if `answered` follows, as of a
+//! question
 //! ```
 
 use std::sync::Arc;
 
-use super::record::{CallInfo, CallKind, Outcome, RecordError};
+use super::record::{Around, CallInfo, CallKind, Outcome, RecordError};
 use super::text::Names;
 use crate::{
     id::{CallId, ScopeId},
@@ -20,20 +22,29 @@ use crate::{
     value::Payload,
 };
 
+/// What the form of an outcome is made of: beside a failure, whether it is cached, whether something was asked in it, and
+/// whether how its question was answered follows.
+const FAILURE: u8 = 1;
+const CACHED: u8 = 2;
+const ASKED: u8 = 4;
+const NOTED: u8 = 8;
+
 pub(super) fn write(outcome: &Outcome, bytes: &mut Vec<u8>) {
-    let Outcome { call, recorded, attempts, at_ms, took_ms, answered } = outcome;
+    let Outcome { call, recorded, attempts, at_ms, took_ms, cached, asked, answered } = outcome;
     write_call(call, bytes);
     for number in [u64::from(*attempts), *at_ms, u64::from(*took_ms)] {
         write_number(number, bytes);
     }
+    let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+    let form = flag(*cached, CACHED) | flag(*asked, ASKED) | flag(answered.is_some(), NOTED);
     match &**recorded {
         Recorded::Value(Payload { fingerprint, bytes: value }) => {
-            bytes.push(0);
+            bytes.push(form);
             bytes.extend_from_slice(&fingerprint.to_le_bytes());
             write_bytes(value, bytes);
         }
         Recorded::Failure(failure) => {
-            bytes.push(1);
+            bytes.push(form | FAILURE);
             let failure = rmp_serde::to_vec(failure).expect("a failure has nothing that cannot be written");
             write_bytes(&failure, bytes);
         }
@@ -63,6 +74,12 @@ fn write_call(call: &CallInfo, bytes: &mut Vec<u8>) {
     write_bytes(call.preview.as_bytes(), bytes);
     write_bytes(call.file.as_bytes(), bytes);
     write_number(call.line.into(), bytes);
+    write_number(call.within.len() as u64, bytes);
+    for around in &call.within {
+        bytes.extend_from_slice(&around.id.base.to_le_bytes());
+        write_number(around.id.ordinal.into(), bytes);
+        write_bytes(around.name.as_bytes(), bytes);
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
@@ -84,17 +101,19 @@ pub(super) fn read(bytes: &[u8], names: &mut Names) -> Result<Outcome, RecordErr
     let mut rest = Rest(bytes);
     let call = rest.call(names)?;
     let (attempts, at_ms, took_ms) = (rest.small()?, rest.number()?, rest.small()?);
-    let recorded = match rest.byte()? {
+    let form = rest.byte()?;
+    let (cached, asked) = (form & CACHED != 0, form & ASKED != 0);
+    let recorded = match form & !(CACHED | ASKED | NOTED) {
         0 => {
             let fingerprint = u64::from_le_bytes(*rest.array()?);
             Recorded::Value(Payload { fingerprint, bytes: rest.bytes()?.to_vec() })
         }
-        1 => Recorded::Failure(rest.packed("failure")?),
-        other => return Err(RecordError(format!("neither a value nor a failure, but {other}"))),
+        FAILURE => Recorded::Failure(rest.packed("failure")?),
+        _ => return Err(RecordError(format!("neither a value nor a failure, but {form}"))),
     };
-    let answered = if rest.0.is_empty() { None } else { Some(rest.packed("note of an answer")?) };
+    let answered = if form & NOTED == 0 { None } else { Some(rest.packed("note of an answer")?) };
     match rest.0.len() {
-        0 => Ok(Outcome { call, recorded: Arc::new(recorded), attempts, at_ms, took_ms, answered }),
+        0 => Ok(Outcome { call, recorded: Arc::new(recorded), attempts, at_ms, took_ms, cached, asked, answered }),
         left => Err(RecordError(format!("{left} bytes after the record's end"))),
     }
 }
@@ -120,7 +139,20 @@ impl<'a> Rest<'a> {
         let length = self.small()?;
         let preview = self.text()?.to_owned();
         let file = names.text(self.text()?);
-        Ok(CallInfo { id, kind, scope, frame, name, digest, length, preview, file, line: self.small()? })
+        let line = self.small()?;
+        let within = self.within(names)?;
+        Ok(CallInfo { id, kind, scope, frame, name, digest, length, preview, file, line, within })
+    }
+
+    fn within(&mut self, names: &mut Names) -> Result<Vec<Around>, RecordError> {
+        // Each takes bytes, so that a wrong number ends soon; nothing is allocated by it.
+        let mut within = Vec::new();
+        for _ in 0..self.number()? {
+            let base = u128::from_le_bytes(*self.array()?);
+            let id = CallId { base, ordinal: self.small()? };
+            within.push(Around { id, name: names.text(self.text()?) });
+        }
+        Ok(within)
     }
 
     /// What is MessagePack.

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Attempt, BrokenJournal, CallInfo, Journal, Loaded, Outcome, Record, RecordedStep, Resume, Scope, Step, Table,
-    Unread, Wait, Waited, call, cut::Cut,
+    Again, Attempt, BrokenJournal, CallInfo, Emitted, Journal, Loaded, Outcome, Record, RecordedStep, Resume, Scope,
+    Step, Table, Unread, Wait, Waited, call, cut::Cut,
 };
 use crate::{
     id::{CallId, ScopeId, Seq},
@@ -25,6 +25,7 @@ impl Journal {
             definitions: HashMap::new(),
             appended: Vec::new(),
             failing: HashMap::default(),
+            emitted: HashSet::default(),
             cut: Cut::default(),
         };
         for (seq, record) in records {
@@ -36,7 +37,7 @@ impl Journal {
 
     pub(super) fn take_in(&mut self, seq: Seq, record: Record) -> Result<(), BrokenJournal> {
         match record {
-            Record::Outcome(Outcome { call, recorded, attempts, .. }) => {
+            Record::Outcome(Outcome { call, recorded, attempts, asked, .. }) => {
                 let (id, scope) = (call.id, call.scope);
                 match *recorded {
                     Recorded::Failure(_) => drop(self.scopes.entry(scope).or_default().unseen.insert(id)),
@@ -44,6 +45,7 @@ impl Journal {
                     Recorded::Value(_) => drop(self.scopes.remove(&call::body_scope_id(id))),
                 }
                 let loaded = self.loaded_call(call);
+                self.loaded[loaded as usize].asked |= asked;
                 if self.loaded[loaded as usize].outcome.replace((recorded, attempts)).is_some() {
                     return Err(BrokenJournal { seq, detail: format!("call {id} has two outcomes") });
                 }
@@ -63,6 +65,7 @@ impl Journal {
                 }
                 self.order_step(loaded, seq, RecordedStep::Wait);
             }
+            Record::Again(Again { reopened, .. }) => self.void(&reopened),
             Record::Resume(Resume { reopened, .. }) => {
                 self.undo_end();
                 self.void(&reopened);
@@ -75,6 +78,7 @@ impl Journal {
                     detail: format!("it stands before {ahead} outcomes of its entrypoint, which are not there"),
                 })?;
             }
+            Record::Emitted(Emitted { id, .. }) => drop(self.emitted.insert(id)),
             // An end that was followed by a resume: its list is in the resume.
             Record::End(end) => self.load_end(&end),
             Record::Start(_) | Record::Update(_) => {
@@ -89,7 +93,8 @@ impl Journal {
         let loaded = *self.loaded_calls.entry(info.id).or_insert(next);
         if loaded == next {
             let (outcome, wait, holder) = (None, None, None);
-            self.loaded.push(Loaded { info, outcome, attempts: 0, next_ms: 0, wait, claimed: false, holder });
+            let (asked, claimed) = (false, false);
+            self.loaded.push(Loaded { info, outcome, attempts: 0, next_ms: 0, wait, asked, claimed, holder });
         }
         loaded
     }

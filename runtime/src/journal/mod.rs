@@ -13,10 +13,12 @@ mod claim;
 mod compact;
 mod cut;
 mod divergence;
+mod emit;
 mod hasher;
 mod load;
 mod order;
 mod record;
+mod show;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -31,11 +33,12 @@ use std::{
 pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stage};
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
-pub use record::{AnswerKind, CallKind};
 pub(crate) use record::{
-    Answered, Asked, Attempt, CallInfo, Cancel, Deadline, End, Ended, Origin, Outcome, Record, Resume, Start, Unread,
-    Update, Wait, Waited, Why,
+    Again, Answered, Around, Asked, Attempt, CallInfo, Cancel, Deadline, Emitted, End, Ended, Origin, Outcome, Record,
+    Resume, Start, Unread, Update, Wait, Waited, Why,
 };
+pub use record::{AnswerKind, CallKind};
+pub(crate) use show::json_text;
 use table::Table;
 pub(crate) use text::Names;
 
@@ -60,6 +63,8 @@ pub(crate) struct Journal {
     loaded_frames: HashMap<ScopeId, VecDeque<Step>, ByDigest>,
     definitions: HashMap<(CallKind, std::borrow::Cow<'static, str>), Definition>,
     appended: Vec<Appended>,
+    /// What entrypoints have told their readers; it is not told again.
+    emitted: HashSet<CallId, ByDigest>,
     /// Failures in a task's body that are on their way to the store.
     failing: HashMap<CallId, Failing, ByDigest>,
     /// What stops the run, and its end.
@@ -111,6 +116,8 @@ enum Step {
 struct ScopeState {
     ordinals: HashMap<u128, u32, ByDigest>,
     branches: HashMap<String, u32>,
+    /// How often the same was told here.
+    emits: HashMap<u128, u32, ByDigest>,
     /// Failures taken after which no call was claimed: those the code has not got past.
     unpassed: Vec<CallId>,
     /// Recorded failures that the code has not taken.
@@ -138,6 +145,8 @@ struct Loaded {
     attempts: u32,
     next_ms: u64,
     wait: Option<Waited>,
+    /// Whether its outcome says that a question was asked in it.
+    asked: bool,
     claimed: bool,
     /// The claim's place, while its future lives.
     holder: Option<Slot>,
@@ -248,12 +257,21 @@ impl Journal {
         }
     }
 
-    fn info(&self, slot: Slot) -> CallInfo {
+    /// A claimed call as its records know it.
+    pub(crate) fn info(&self, slot: Slot) -> CallInfo {
         let call = self.calls.get(slot).expect("the caller has looked the call up");
-        call.info(match call.scope.order {
+        let frame = match call.scope.order {
             Order::Released(frame) => Some(self.frames[frame.0 as usize].scope),
             Order::AtOnce => None,
-        })
+        };
+        call.info(frame, self.within(call.scope))
+    }
+
+    /// The calls in whose bodies a scope stands, the outermost first.
+    pub(crate) fn within(&self, scope: Scope) -> Vec<Around> {
+        let around =
+            |slot: Slot| self.calls.get(slot).map(|call| Around { id: call.id, name: call.name.clone().into() });
+        self.owners(&scope).into_iter().rev().filter_map(around).collect()
     }
 
     /// Adds a record that belongs to no call.

@@ -97,13 +97,14 @@ impl Journal {
     /// Keeps a live outcome for a later attempt of the body it was made in, as if it had been loaded.
     pub(super) fn remember(&mut self, slot: Slot, recorded: Arc<Recorded>) -> Option<Step> {
         let call = self.calls.get(slot)?;
-        let attempts = call.attempts;
+        let (attempts, asked) = (call.attempts, call.asked);
         if self.failing.remove(&call.id).is_some_and(|failing| failing.reopened) {
             return None;
         }
         let loaded = self.loaded_call(self.info(slot));
         let entry = &mut self.loaded[loaded as usize];
         entry.outcome = Some((recorded, attempts));
+        entry.asked |= asked;
         Some(Step::Loaded { loaded, seq: Seq(self.next_seq), step: RecordedStep::Outcome, voided: false })
     }
 
@@ -259,7 +260,7 @@ impl Journal {
         let mut made: Vec<Slot> = state.waiting.iter().copied().chain(early).take(SHOWN).collect();
         made.dedup();
         let calls = made.into_iter().filter_map(|slot| self.calls.get(slot));
-        let found = calls.map(|call| CallSketch::from(&call.info(None))).collect();
+        let found = calls.map(|call| CallSketch::from(&call.info(None, Vec::new()))).collect();
         let expected = CallSketch::from(&self.loaded[loaded as usize].info);
         Nondeterminism { seq, expected, step, found, ended }
     }

@@ -29,6 +29,10 @@ pub(crate) enum Record {
     Resume(Resume),
     /// A call was woken and nobody looked.
     Unread(Unread),
+    /// An entrypoint's code told its readers something.
+    Emitted(Emitted),
+    /// The entrypoint failed and is run again.
+    Again(Again),
     /// The run ended.
     End(End),
     /// The run was told to stop: its code is dropped where this is released.
@@ -48,6 +52,8 @@ pub(crate) struct Start {
     /// Where the saved value stands that this run sees as `previous`.
     pub(crate) previous: Option<(RunNo, Seq)>,
     pub(crate) at_ms: u64,
+    /// How many of its tasks may be live at a time, if whoever started it said so.
+    pub(crate) max_concurrency: Option<u32>,
     /// How long the run may take, from here or from its last resume after an end.
     pub(crate) limit_ms: Option<u64>,
     /// The thread's tags by then.
@@ -100,6 +106,8 @@ pub enum CallKind {
     Random,
     /// A marker of changed code.
     Patch,
+    /// A step of an approval.
+    Approval,
 }
 
 impl CallKind {
@@ -113,13 +121,22 @@ impl CallKind {
             Self::Now => 4,
             Self::Random => 5,
             Self::Patch => 6,
+            Self::Approval => 20,
         }
     }
 
     pub(super) fn of_code(code: u8) -> Option<Self> {
-        [Self::Task, Self::Entrypoint, Self::Interrupt, Self::Timer, Self::Now, Self::Random, Self::Patch]
-            .into_iter()
-            .find(|kind| kind.code() == code)
+        let all = [
+            Self::Task,
+            Self::Entrypoint,
+            Self::Interrupt,
+            Self::Timer,
+            Self::Now,
+            Self::Random,
+            Self::Patch,
+            Self::Approval,
+        ];
+        all.into_iter().find(|kind| kind.code() == code)
     }
 
     /// The word for people.
@@ -132,6 +149,7 @@ impl CallKind {
             Self::Now => "now",
             Self::Random => "random",
             Self::Patch => "patched",
+            Self::Approval => "approval",
         }
     }
 }
@@ -155,6 +173,15 @@ pub(crate) struct CallInfo {
     pub(crate) preview: String,
     pub(crate) file: Text,
     pub(crate) line: u32,
+    /// The calls in whose bodies it stands, the outermost first. For people: its identity is in its scope.
+    pub(crate) within: Vec<Around>,
+}
+
+/// A call in whose body another one stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Around {
+    pub(crate) id: CallId,
+    pub(crate) name: Text,
 }
 
 /// A call's end.
@@ -167,6 +194,10 @@ pub(crate) struct Outcome {
     pub(crate) at_ms: u64,
     /// How long the last attempt took.
     pub(crate) took_ms: u32,
+    /// Whether no attempt was made for it: its value is one that an equal call left.
+    pub(crate) cached: bool,
+    /// Whether a question was asked in its body or beneath it: others are not to be given its value.
+    pub(crate) asked: bool,
     /// How it was answered, if it is a question.
     pub(crate) answered: Option<Answered>,
 }
@@ -272,6 +303,30 @@ pub(crate) struct Unread {
     pub(crate) ahead: u32,
 }
 
+/// What an entrypoint's code told its readers; told once, however often the code runs again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Emitted {
+    /// Where it was told, what, and how often the same was told there before: not to be told again.
+    pub(crate) id: CallId,
+    /// The calls in whose bodies the code stands, the outermost first.
+    pub(crate) within: Vec<Around>,
+    pub(crate) value: Payload,
+    pub(crate) at_ms: u64,
+}
+
+/// The run's own entrypoint failed and is run again from its start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Again {
+    /// Which attempt failed, from 1 after the run's start or its last resume.
+    pub(crate) number: u32,
+    pub(crate) error: String,
+    /// The failures that it did not get past; the next attempt opens them again.
+    pub(crate) reopened: Vec<CallId>,
+    pub(crate) at_ms: u64,
+    /// When the next attempt is due.
+    pub(crate) next_ms: u64,
+}
+
 /// A run's end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
@@ -366,6 +421,8 @@ impl Record {
             | Self::Attempt(Attempt { at_ms, .. })
             | Self::Wait(Wait { at_ms, .. })
             | Self::Resume(Resume { at_ms, .. })
+            | Self::Emitted(Emitted { at_ms, .. })
+            | Self::Again(Again { at_ms, .. })
             | Self::End(End { at_ms, .. })
             | Self::Cancel(Cancel { at_ms, .. })
             | Self::Update(Update { at_ms, .. }) => Some(*at_ms),
@@ -406,8 +463,10 @@ impl Record {
             Self::Resume(record) => bytes(4, record),
             Self::End(record) => bytes(5, record),
             Self::Unread(record) => bytes(6, record),
+            Self::Emitted(record) => bytes(8, record),
             Self::Cancel(record) => bytes(9, record),
             Self::Update(record) => bytes(20, record),
+            Self::Again(record) => bytes(21, record),
         }
     }
 
@@ -427,8 +486,10 @@ impl Record {
             4 => Self::Resume(parse(rest)?),
             5 => Self::End(parse(rest)?),
             6 => Self::Unread(parse(rest)?),
+            8 => Self::Emitted(parse(rest)?),
             9 => Self::Cancel(parse(rest)?),
             20 => Self::Update(parse(rest)?),
+            21 => Self::Again(parse(rest)?),
             other => return Err(RecordError(format!("a record of unknown kind {other}"))),
         })
     }

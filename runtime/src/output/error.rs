@@ -1,6 +1,6 @@
 //! A task's failure, as messages.
 
-use std::{error::Error, fmt};
+use std::{error::Error, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,15 @@ pub enum TaskErrorKind {
     TimedOut {
         /// The limit, in milliseconds.
         limit_ms: u64,
+        /// How long the attempt took, in milliseconds, not counting what it waited for the outside.
+        elapsed_ms: u64,
+    },
+    /// An attempt gave no sign of life for longer than the task's `idle_timeout`.
+    Silent {
+        /// The limit, in milliseconds.
+        limit_ms: u64,
+        /// How long the attempt took in all, in milliseconds, not counting what it waited for the outside.
+        elapsed_ms: u64,
     },
 }
 
@@ -45,10 +54,15 @@ impl TaskError {
     }
 
     /// The failure of an attempt that took longer than its task allows.
-    pub(crate) fn timed_out(task: &str, limit: std::time::Duration) -> Self {
-        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        let message = format!("task `{task}` took longer than its timeout of {limit:?}");
-        Self::new(task, TaskErrorKind::TimedOut { limit_ms }, vec![message])
+    pub(crate) fn timed_out(task: &str, limit: Duration, elapsed: Duration) -> Self {
+        let kind = TaskErrorKind::TimedOut { limit_ms: millis(limit), elapsed_ms: millis(elapsed) };
+        Self::new(task, kind, vec![format!("task `{task}` took longer than its timeout of {limit:?}")])
+    }
+
+    /// The failure of an attempt that gave no sign of life for longer than its task allows.
+    pub(crate) fn silent(task: &str, limit: Duration, elapsed: Duration) -> Self {
+        let kind = TaskErrorKind::Silent { limit_ms: millis(limit), elapsed_ms: millis(elapsed) };
+        Self::new(task, kind, vec![format!("task `{task}` gave no sign of life for its idle timeout of {limit:?}")])
     }
 
     /// The name of the task that failed.
@@ -63,16 +77,31 @@ impl TaskError {
         &self.kind
     }
 
-    /// Whether an attempt took longer than the task's `timeout`.
+    /// Whether an attempt took longer than the task's `timeout`, or was silent for longer than its `idle_timeout`.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        matches!(self.kind, TaskErrorKind::TimedOut { .. })
+        matches!(self.kind, TaskErrorKind::TimedOut { .. } | TaskErrorKind::Silent { .. })
+    }
+
+    /// How long an attempt took that was ended by a limit; `None` for any other failure.
+    #[must_use]
+    pub fn elapsed(&self) -> Option<Duration> {
+        match self.kind {
+            TaskErrorKind::Failed => None,
+            TaskErrorKind::TimedOut { elapsed_ms, .. } | TaskErrorKind::Silent { elapsed_ms, .. } => {
+                Some(Duration::from_millis(elapsed_ms))
+            }
+        }
     }
 
     /// The error's message and those of its causes, outermost first.
     pub fn messages(&self) -> impl Iterator<Item = &str> {
         std::iter::successors(Some(&self.error), |message| message.cause.as_deref()).map(|message| &*message.text)
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Display for TaskError {

@@ -119,7 +119,7 @@ fn an_enum_takes_a_task_error_in() {
 
 #[test]
 fn a_timeout_is_still_one_after_its_record() {
-    let error = TaskError::timed_out("fetch", std::time::Duration::from_secs(30));
+    let error = TaskError::timed_out("fetch", std::time::Duration::from_secs(30), std::time::Duration::from_secs(31));
     let recorded = Recorded::Failure(Failure::from(&error));
     let Err(Full::Task(typed)) = back(&codec!(u8, Full), recorded.clone()) else { panic!("not a task's") };
     let Err(Chained::Task(chained)) = back(&codec!(u8, Chained), recorded) else { panic!("not a task's") };

@@ -11,6 +11,7 @@ use std::{
 
 use super::{
     Entered, Outcome,
+    again::{Failed, again, back_off},
     alarm::Alarm,
     ends::{Conclusion, Rest, continue_as_new, end, end_cut, give_up, pause, rest},
 };
@@ -25,6 +26,7 @@ use crate::{
     panics::panic_message,
     scope::{Driving, Earlier, Hold, Mode, Quiet, Run, Stop},
     storage::{self, Head},
+    stream::Line,
     value::Payload,
 };
 
@@ -39,8 +41,12 @@ pub(crate) struct Plan {
     /// The thread's head as it was read under the lease, if the thread has ever run.
     pub(crate) head: Option<Head>,
     pub(crate) begin: Begin,
+    /// How many of its tasks' bodies may be live at a time, if that was said for this drive.
+    pub(crate) max_concurrency: Option<u32>,
     /// Told of the run once it can be reached by answers.
     pub(crate) announce: Announce,
+    /// This drive's own reader.
+    pub(crate) line: Option<Arc<Line>>,
 }
 
 /// Told of a run when its drive begins.
@@ -79,17 +85,23 @@ pub(super) enum Came<O> {
 
 /// Drives the run to its end or to a pause.
 pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>, RunError> {
-    let Plan { environment, hold, mode, mut head, mut begin, announce } = plan;
+    let Plan { environment, hold, mode, mut head, mut begin, max_concurrency, announce, line } = plan;
     loop {
-        let (run, start) = match begin {
+        let (run, start, failed) = match begin {
             Begin::Start { input, digest, limit, with, tags } => {
-                begin_run::<D>(&environment, &hold, mode, &mut head, (input, digest, limit, tags), with).await?
+                let given = (input, digest, limit, tags, max_concurrency);
+                let (run, start) =
+                    begin_run::<D>(&environment, &hold, mode, &mut head, given, with, line.as_ref()).await?;
+                (run, start, Failed::default())
             }
-            Begin::Replay(records) => go_on(&environment, &hold, mode, &mut head, records).await?,
+            Begin::Replay(records) => go_on(&environment, &hold, mode, &mut head, records, line.as_ref()).await?,
         };
+        run.limit_concurrency(max_concurrency.or(start.max_concurrency).or(D::SPEC.max_concurrency));
         // Dropped before the end, this stops the run as a crash would.
         let _closed = Closing(run.clone());
         announce(&run);
+        // Those who began to watch since, and did not find the run.
+        run.join_watchers();
         // Read after it is announced: an answer that comes meanwhile is either read here or told to the run.
         let inbox = storage::inbox(&environment.checkpointer, &run.thread).await?;
         let missing = run.take_inbox(inbox);
@@ -105,22 +117,31 @@ pub(crate) async fn drive<D: Definition>(plan: Plan) -> Result<Outcome<Payload>,
             run.want_cancel(Why::Asked { reason: request.reason });
         }
         let known = head.as_mut().expect("a run that was begun has a head");
-        let driven = drive_once::<D>(&run, known, &start).await;
+        let driven = match back_off(&run, known, failed.due_ms).await {
+            Ok(None) => drive_once::<D>(&run, known, &start, failed.attempts + 1).await,
+            Ok(Some(paused)) => Ok(paused),
+            Err(error) => Err(error),
+        };
         let how = match &driven {
             Ok(Conclusion::Completed(_)) => "completed",
             Ok(Conclusion::Cancelled) => "cancelled",
             Ok(Conclusion::Paused(outcome)) => outcome.word(),
             Ok(Conclusion::Continue) => "continued",
+            Ok(Conclusion::Again) => "retried",
             Err(error) => error.kind(),
         };
         environment.observe(|| Event::RunStopped { run: run.view(), how });
+        run.part((!matches!(driven, Ok(Conclusion::Continue))).then_some(how));
         match driven? {
             Conclusion::Completed(output) => return Ok(Outcome::Completed(output)),
             Conclusion::Cancelled => return Ok(Outcome::Cancelled),
             Conclusion::Paused(outcome) => return Ok(outcome),
-            Conclusion::Continue => {
+            Conclusion::Continue | Conclusion::Again => {
                 // If it is a new one: the old run's end and its start were one commit.
                 let records = storage::load_run(&environment.checkpointer, &run.thread, known.run).await?;
+                if let (Some(line), Some((_, start)), true) = (&line, records.first(), known.run != run.no) {
+                    line.tell_start((known.run, &known.entrypoint), start);
+                }
                 begin = Begin::Replay(records);
             }
         }
@@ -136,14 +157,19 @@ impl Drop for Closing {
     }
 }
 
+/// What a run begins with: its input and the digest of that, how long it may take, its tags, how many of its tasks may be
+/// live at a time.
+type Input = (Payload, [u8; 32], Option<Duration>, BTreeMap<String, String>, Option<u32>);
+
 /// Writes down a run's start; it is durable before the first line of the user's code.
 async fn begin_run<D: Definition>(
     environment: &Arc<Environment>,
     hold: &Arc<Hold>,
     mode: Mode,
     head: &mut Option<Head>,
-    (input, digest, limit, tags): (Payload, [u8; 32], Option<Duration>, BTreeMap<String, String>),
+    (input, digest, limit, tags, max_concurrency): Input,
     mut changes: Vec<Change>,
+    line: Option<&Arc<Line>>,
 ) -> Result<(Arc<Run>, Start), RunError> {
     let at_ms = environment.now_ms();
     let no = RunNo(head.as_ref().map_or(1, |head| head.run.0.saturating_add(1)));
@@ -166,12 +192,14 @@ async fn begin_run<D: Definition>(
     let entrypoint = D::SPEC.name.to_owned();
     let version = D::SPEC.version;
     let limit_ms = limit.map(length_ms);
-    let start = Start { entrypoint, version, input, digest, previous: saved, at_ms, limit_ms, tags, forked: None };
+    let (previous, forked) = (saved, None);
+    let start = Start { entrypoint, version, input, digest, previous, at_ms, max_concurrency, limit_ms, tags, forked };
     // One that was meant for the run before.
     changes.push(storage::remove_cancel());
     let journal = Journal::load(Vec::new(), 0).expect("no records are a journal");
     let deadline = deadline(&start, at_ms);
     let run = Run::new(environment.clone(), hold, no, (&start, deadline), mode, journal);
+    run.join_readers(line);
     run.with_journal(|journal| journal.append_plain(Record::Start(start.clone())));
     storage::head_changes(&run.thread, &new, &mut changes)?;
     run.flush(true, changes);
@@ -194,7 +222,8 @@ async fn go_on(
     mode: Mode,
     head: &mut Option<Head>,
     records: Vec<(Seq, Record)>,
-) -> Result<(Arc<Run>, Start), RunError> {
+    line: Option<&Arc<Line>>,
+) -> Result<(Arc<Run>, Start, Failed), RunError> {
     let thread = hold.lease.thread.clone();
     let head = head.as_mut().expect("a run that goes on has a head");
     let corrupt = |seq: Seq, detail: String| RunError::Corrupt { thread: thread.clone(), run: head.run, seq, detail };
@@ -235,8 +264,10 @@ async fn go_on(
     });
     let deadline = deadline(&start, resumed_at.unwrap_or(start.at_ms));
     let earlier = Earlier::of(&records);
+    let failed = Failed::of(&records);
     let journal = Journal::load(records, next_seq).map_err(|broken| corrupt(broken.seq, broken.detail))?;
     let run = Run::new(environment.clone(), hold, head.run, (&start, deadline), mode, journal);
+    run.join_readers(line);
     run.remember(earlier);
     if resume.is_some() || head.status != Status::Running {
         if let Some(resume) = resume {
@@ -250,11 +281,16 @@ async fn go_on(
         *head = new;
     }
     environment.observe(|| Event::RunStarted { run: run.view(), resumed });
-    Ok((run, start))
+    Ok((run, start, failed))
 }
 
 /// Drives the entrypoint as far as it comes in this process, and writes down what that is.
-async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Start) -> Result<Conclusion, RunError> {
+async fn drive_once<D: Definition>(
+    run: &Arc<Run>,
+    head: &mut Head,
+    start: &Start,
+    attempt: u32,
+) -> Result<Conclusion, RunError> {
     let came = match enter::<D>(run, start).await {
         Ok(mut entered) => {
             let came = step(run, &mut entered).await;
@@ -272,8 +308,9 @@ async fn drive_once<D: Definition>(run: &Arc<Run>, head: &mut Head, start: &Star
         Err(error) => Came::Stopped(Stop::Error(error)),
     };
     match came {
-        Came::Returned(returned) => match catch_unwind(AssertUnwindSafe(|| conclude::<D>(returned))) {
-            Ok(Ok(how)) => end(run, head, how).await,
+        Came::Returned(returned) => match catch_unwind(AssertUnwindSafe(|| conclude::<D>(returned, attempt))) {
+            Ok(Ok((how, None))) => end(run, head, how).await,
+            Ok(Ok((how, Some(pause)))) => again(run, head, how, attempt, pause).await,
             Ok(Err(error)) => give_up(run, head, error).await,
             Err(panic) => {
                 let what = format!("the output of entrypoint {:?}", D::SPEC.name);
@@ -330,7 +367,7 @@ pub(super) async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O>
             if let Some((input, digest)) = run.next_input() {
                 return Poll::Ready(Came::Continues(input, digest));
             }
-            if changed {
+            if changed || run.grant() {
                 continue;
             }
             if run.with_journal(|journal| journal.is_cut() && journal.is_cancel_released()) {
@@ -347,8 +384,8 @@ pub(super) async fn step<O>(run: &Arc<Run>, entered: &mut Entered<O>) -> Came<O>
     .await
 }
 
-/// What a returned value is recorded as.
-fn conclude<D: Definition>(returned: Returned<D::Output>) -> Result<Ended, RunError> {
+/// What a returned value is recorded as; and after which pause the entrypoint is run again, if it failed and is to be.
+fn conclude<D: Definition>(returned: Returned<D::Output>, attempt: u32) -> Result<(Ended, Option<Duration>), RunError> {
     let what = |what: &str| format!("the {what} of entrypoint {:?}", D::SPEC.name);
     let codec = D::codec();
     let recorded = (codec.encode)(&returned.output);
@@ -359,8 +396,11 @@ fn conclude<D: Definition>(returned: Returned<D::Output>) -> Result<Ended, RunEr
             read.map_err(|source| RunError::Value { what: what("output"), source })?;
             let save = returned.save.transpose();
             let save = save.map_err(|source| RunError::Value { what: what("saved value"), source })?;
-            Ok(Ended::Completed { output, save })
+            Ok((Ended::Completed { output, save }, None))
         }
-        failure @ Recorded::Failure(_) => Ok(Ended::Failed { failure, open: Vec::new() }),
+        failure @ Recorded::Failure(_) => {
+            let pause = D::retries().next_pause(&returned.output, attempt);
+            Ok((Ended::Failed { failure, open: Vec::new() }, pause))
+        }
     }
 }

@@ -27,8 +27,10 @@ use crate::{
 
 /// A pause, and when the run goes on by itself, in milliseconds since 1970.
 pub(super) struct Rest {
-    outcome: Outcome<Payload>,
-    due_ms: Option<u64>,
+    pub(super) outcome: Outcome<Payload>,
+    pub(super) due_ms: Option<u64>,
+    /// Whether the code was not entered in this drive, so that nobody knows what it has left to be done at its end.
+    pub(super) before_the_code: bool,
 }
 
 /// What is written down at the end of a drive.
@@ -38,7 +40,10 @@ pub(super) enum Conclusion {
     Paused(Outcome<Payload>),
     /// As a new run, or as the same one from its records.
     Continue,
+    /// As the same one, from the start of its code: an attempt failed and another one follows.
+    Again,
 }
+
 /// What a run pauses as in which nothing is alive; from here on calls are dropped by the pause. `None`: it waits for
 /// nothing that could come.
 pub(super) fn rest(run: &Run, quiet: &Quiet) -> Option<Rest> {
@@ -52,10 +57,11 @@ pub(super) fn rest(run: &Run, quiet: &Quiet) -> Option<Rest> {
         Quiet::Not | Quiet::Stalled => return None,
     };
     run.halt();
-    Some(Rest { outcome, due_ms })
+    Some(Rest { outcome, due_ms, before_the_code: false })
 }
+
 /// How the bodies ended that were left when the code was over.
-enum Last {
+pub(super) enum Last {
     /// By themselves.
     Done,
     /// They wait for the outside, or are held back.
@@ -66,7 +72,7 @@ enum Last {
 
 /// Waits for the bodies of detached calls; those of calls that were dropped have been ended. A detached body may wait for
 /// the outside: then the run pauses, and comes to its end again when it is resumed.
-async fn last_bodies(run: &Arc<Run>) -> Last {
+pub(super) async fn last_bodies(run: &Arc<Run>) -> Last {
     let mut bodies = Vec::new();
     let mut alarm = Alarm::default();
     let mut was_cut = false;
@@ -75,6 +81,8 @@ async fn last_bodies(run: &Arc<Run>) -> Last {
         alarm.poll(run, cx);
         run.take_up_cancel();
         while run.pump(cx) {}
+        // Detached bodies take their turns too.
+        run.grant();
         bodies.extend(run.take_spawned(false));
         was_cut |= !bodies.is_empty() && run.is_cut();
         bodies.retain_mut(|body| {
@@ -135,7 +143,7 @@ pub(super) async fn end_cut(run: &Arc<Run>, head: &mut Head) -> Result<Conclusio
 }
 
 /// The end of a run that was stopped from outside, if it was.
-fn cut(run: &Run) -> Option<Ended> {
+pub(super) fn cut(run: &Run) -> Option<Ended> {
     run.with_journal(|journal| {
         Some(match journal.cancelled()? {
             Why::Asked { reason } => Ended::Cancelled { reason: reason.clone() },
@@ -145,7 +153,7 @@ fn cut(run: &Run) -> Option<Ended> {
 }
 
 /// Cleans up after the run's code, and writes down its end.
-async fn conclude(run: &Arc<Run>, head: &mut Head, how: Ended) -> Result<Conclusion, RunError> {
+pub(super) async fn conclude(run: &Arc<Run>, head: &mut Head, how: Ended) -> Result<Conclusion, RunError> {
     if let Some(Stop::Error(error)) = run.stopped() {
         return Box::pin(give_up(run, head, error)).await;
     }
@@ -275,7 +283,7 @@ async fn end_bodies(run: &Run) {
 /// Writes down a pause; what was dropped runs again later.
 pub(super) async fn pause(run: &Arc<Run>, head: &mut Head, rest: Rest) -> Result<Conclusion, RunError> {
     end_bodies(run).await;
-    let Rest { outcome, due_ms } = rest;
+    let Rest { outcome, due_ms, before_the_code } = rest;
     let status = match &outcome {
         Outcome::Interrupted(_) => Status::Interrupted,
         Outcome::Sleeping { .. } => Status::Sleeping,
@@ -287,7 +295,7 @@ pub(super) async fn pause(run: &Arc<Run>, head: &mut Head, rest: Rest) -> Result
     let deadline = run.deadline.map(|(deadline, _)| deadline).filter(|_| !ending && !run.is_cleaning_within());
     let due_ms = due_ms.into_iter().chain(deadline).min();
     // A drain holds back nested entrypoints too: what they have left to be done is not known then.
-    let cleans_up = run.has_clean_ups() || status == Status::Drained;
+    let cleans_up = run.has_clean_ups() || status == Status::Drained || before_the_code;
     let new = Head { due_ms, cleans_up, ..head.with(status, None, run.environment.now_ms()) };
     let mut changes = Vec::new();
     storage::head_changes(&run.thread, &new, &mut changes)?;

@@ -1,5 +1,6 @@
 //! One run: load it, drive its entrypoint to its end or to quiet, commit what it came to.
 
+mod again;
 mod alarm;
 mod clean_up;
 mod drive;

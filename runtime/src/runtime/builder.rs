@@ -15,7 +15,9 @@ use crate::checkpoint::{CheckpointError, SledCheckpointer};
 use crate::{
     Clock, Definition, Durability, EntrypointFn, Keep, Observer, ReplacedCall,
     checkpoint::{Checkpointer, MemoryCheckpointer},
-    environment::{AnswerTypes, Environment, Replacement, SystemClock, replacement},
+    environment::{AnswerTypes, Environment, Gate, Replacement, SystemClock, replacement},
+    stream::Watchers,
+    watchdog::Watchdog,
 };
 
 /// Builds a [`Runtime`]: `Runtime::builder()`, then what it needs, then one of [`open`](Self::open),
@@ -29,6 +31,9 @@ pub struct RuntimeBuilder {
     clock: Arc<dyn Clock>,
     durability: Durability,
     park_after: Duration,
+    stream_buffer: usize,
+    gate: Option<Gate>,
+    replays_only: bool,
     retention: Option<Keep>,
 }
 
@@ -42,6 +47,9 @@ impl RuntimeBuilder {
             clock: Arc::new(SystemClock),
             durability: Durability::Sync,
             park_after: Duration::from_secs(60),
+            stream_buffer: 1024,
+            gate: None,
+            replays_only: false,
             retention: None,
         }
     }
@@ -139,6 +147,34 @@ impl RuntimeBuilder {
         self
     }
 
+    /// How many events a reader of a stream may be behind; what comes when it is further behind is lost to it, and it is
+    /// told how much. No run waits for a reader. Default: 1024 (0 counts as 1).
+    pub fn stream_buffer(mut self, events: usize) -> Self {
+        self.stream_buffer = events;
+        self
+    }
+
+    /// Has each body wait here before it ends.
+    #[cfg(feature = "testing")]
+    pub(crate) fn gate(mut self, gate: Gate) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
+    /// Starts no body: a run goes as far as its journal goes.
+    #[cfg(feature = "testing")]
+    pub(crate) fn replays_only(mut self) -> Self {
+        self.replays_only = true;
+        self
+    }
+
+    /// As [`entrypoint`](Self::entrypoint), by its type.
+    #[cfg(feature = "testing")]
+    pub(crate) fn definition<D: Definition>(mut self) -> Self {
+        self.entrypoints.entry(D::SPEC.name).or_insert_with(|| Arc::new(Registration::<D>::new()));
+        self
+    }
+
     /// Which runs of a thread are kept: when a run ends or pauses in this runtime, older ones of its thread are
     /// [pruned](crate::Thread::prune) in the background. Default: all are kept.
     ///
@@ -183,7 +219,13 @@ impl RuntimeBuilder {
             resources: self.resources,
             replacements: self.replacements,
             park_after: self.park_after,
+            flights: Arc::default(),
+            watchdog: Watchdog::default(),
+            gate: self.gate,
+            replays_only: self.replays_only,
             draining: AtomicBool::new(false),
+            watchers: Watchers::default(),
+            stream_buffer: self.stream_buffer,
             answer_types: AnswerTypes::default(),
             due: tokio::sync::Notify::new(),
         };

@@ -2,7 +2,9 @@
 
 mod background;
 mod builder;
+mod cache;
 mod drain;
+mod import;
 mod listed;
 mod recover;
 mod retention;

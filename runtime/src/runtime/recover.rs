@@ -99,7 +99,8 @@ impl Runtime {
 
     /// Drives on all threads whose run waits for a moment that has come, each on the tokio pool: the end of a sleep, also
     /// beside a question, its deadline, or a request to cancel it. For a call now and then, or by a timer of the process;
-    /// [`background`](Self::background) does it by itself. Costs what is due, however many threads wait.
+    /// [`background`](Self::background) does it by itself. Costs what is due, however many threads wait. Shared values that
+    /// have expired are removed by the way.
     ///
     /// ```
     /// use std::time::Duration;
@@ -127,6 +128,7 @@ impl Runtime {
     ///
     /// As [`recover`](Self::recover).
     pub async fn run_due(&self) -> Result<Vec<Recovered>, RunError> {
+        self.purge_cache().await?;
         let (due, _) = listed::due(self.checkpointer(), self.inner.environment.now_ms()).await?;
         let mut found = Vec::with_capacity(due.len());
         for listed in due {
@@ -156,7 +158,7 @@ impl Runtime {
     }
 
     /// The entrypoint of this name.
-    fn registered(&self, name: String) -> Result<Arc<dyn Registered>, RunError> {
+    pub(crate) fn registered(&self, name: String) -> Result<Arc<dyn Registered>, RunError> {
         if let Some(entrypoint) = self.inner.entrypoints.get(name.as_str()) {
             return Ok(Arc::clone(entrypoint));
         }

@@ -27,7 +27,7 @@ impl Run {
             if state.stop.is_none() { Some(state.journal.start(slot)) } else { None }
         };
         let Some(attempt) = begun else { return std::future::pending().await };
-        self.observe(slot, |call, _| Event::Started { call, attempt }, "");
+        self.tell_started(slot, attempt);
         attempt
     }
 
@@ -49,7 +49,7 @@ impl Run {
     }
 
     /// Whether no more bodies start where the call stands; woken by a drain.
-    fn holds_back(self: &Arc<Self>, slot: Slot, waker: &Waker) -> bool {
+    pub(super) fn holds_back(self: &Arc<Self>, slot: Slot, waker: &Waker) -> bool {
         let mut state = self.lock();
         let Some(call) = state.journal.call(slot) else { return false };
         if !self.environment.draining.load(Ordering::Acquire) || state.journal.is_in_a_body(call.scope) {

@@ -27,6 +27,7 @@ impl Run {
         match claimed {
             Ok(slot) => {
                 state.liveness.claimed(slot);
+                state.beat_owners(scope);
                 Some(slot)
             }
             Err(error) => {
@@ -80,26 +81,37 @@ impl Run {
             Stage::Taken => return Step::Wait,
             Stage::Waiting | Stage::Ready | Stage::Working | Stage::Finished => {}
         }
-        let activity = state.liveness.polled(slot, waker);
+        let begun = state.liveness.polled(slot, waker).begun;
         let work = match call.stage {
-            Stage::Ready if !activity.begun => {
+            Stage::Ready if !begun => {
+                let inner = state.journal.is_in_a_body(call.scope);
+                let limited = call.kind == CallKind::Task && !inner;
+                let held_back = match call.kind {
+                    CallKind::Interrupt => false,
+                    // What is in it is held back.
+                    CallKind::Entrypoint if self.environment.replays_only => false,
+                    _ if self.environment.replays_only => true,
+                    _ => self.environment.draining.load(Ordering::Acquire) && !inner,
+                };
                 if state.journal.is_cut() && !may_be_entered(&state.journal, call) {
+                    state.liveness.permits.take_back(slot);
                     false
-                } else if call.kind != CallKind::Interrupt
-                    && self.environment.draining.load(Ordering::Acquire)
-                    && !state.journal.is_in_a_body(call.scope)
-                {
+                } else if held_back {
                     state.held_back = true;
+                    state.liveness.permits.take_back(slot);
                     false
-                } else if is_foreign(&state.signals, call) {
+                } else if is_foreign(&state.signals, call)
+                    || (limited && !state.liveness.ask_for_permit(&state.journal, slot))
+                {
                     false
                 } else {
+                    let activity = state.liveness.of(slot);
                     // A nested entrypoint is as alive as what is in it.
-                    activity.begun = call.kind != CallKind::Entrypoint;
+                    (activity.begun, activity.limited) = (call.kind != CallKind::Entrypoint, limited);
                     true
                 }
             }
-            Stage::Ready | Stage::Working | Stage::Finished => true,
+            Stage::Ready | Stage::Working | Stage::Finished => state.liveness.goes_on(&state.journal, slot),
             _ => false,
         };
         state.liveness.recount(slot);
@@ -161,16 +173,36 @@ impl Run {
 
     /// Notes what a body left.
     pub(crate) fn finish(self: &Arc<Self>, slot: Slot, recorded: Recorded, took_ms: u32) {
+        self.finish_if(slot, recorded, took_ms, |_| true);
+    }
+
+    /// Notes what an attempt of a body left, if that attempt is the one that counts; whether it is.
+    pub(crate) fn finish_attempt(self: &Arc<Self>, slot: Slot, attempt: u32, recorded: Recorded, took_ms: u32) -> bool {
+        let counts = |call: &Call| call.attempts == attempt && matches!(call.stage, Stage::Working);
+        self.finish_if(slot, recorded, took_ms, counts)
+    }
+
+    fn finish_if(
+        self: &Arc<Self>,
+        slot: Slot,
+        recorded: Recorded,
+        took_ms: u32,
+        counts: impl FnOnce(&Call) -> bool,
+    ) -> bool {
         {
             let mut state = self.lock();
+            let Some(call) = state.journal.call(slot).filter(|call| counts(call)) else { return false };
             if state.stop.is_some() {
-                return;
+                return false;
             }
+            let scope = call.scope;
+            state.beat_owners(&scope);
             state.end_activity(slot);
             let now = self.environment.now_ms();
             state.journal.finish(slot, recorded, now, took_ms);
         }
         self.nudge();
+        true
     }
 
     /// Answers a call without a record, which only replay needs.

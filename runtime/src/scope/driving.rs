@@ -105,6 +105,7 @@ impl Run {
             }
         }
         if noted {
+            self.lock().give_up_leads();
             self.nudge();
         }
     }

@@ -9,8 +9,10 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{InnerSignal, Polls};
+use super::{InnerSignal, Polls, permits::Permits};
 use crate::{
+    CachePolicy,
+    cache::Lead,
     environment::AnswerCheck,
     id::CallId,
     journal::{Asked, Journal, Slot},
@@ -28,7 +30,7 @@ pub(super) enum Waits {
 /// What is known of a run's calls beside its journal.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
-    activities: Vec<Activity>,
+    pub(super) activities: Vec<Activity>,
     /// The places of the bodies that are alive: begun, read by somebody, and not waiting for the outside.
     live: BTreeSet<usize>,
     /// Calls that were found to be read by nobody; some of them may be read again since.
@@ -38,6 +40,10 @@ pub(super) struct Liveness {
     next_wait: u64,
     /// Which calls wait for answers, by their questions.
     asking: HashMap<CallId, Slot>,
+    /// How many bodies may be live at a time.
+    pub(super) permits: Permits,
+    /// Calls that make a value which others wait for.
+    pub(super) leading: Vec<(Slot, Arc<Lead>)>,
 }
 
 /// What is known of a call beside the journal.
@@ -56,6 +62,8 @@ pub(super) struct Activity {
     pub(super) body: Option<Waker>,
     /// Whether the body waits until its question is open.
     pub(super) waits_to_open: bool,
+    /// Whether it was told that there is something new beside its question.
+    pub(super) told: bool,
     /// Whether it has a body that was begun and has not ended.
     pub(super) begun: bool,
     /// It was woken, and not polled since.
@@ -65,17 +73,32 @@ pub(super) struct Activity {
     /// What it waits for, in the order of waits.
     wait: Option<u64>,
     /// How many waits for the outside there are in or beneath its body.
-    blocked: u32,
+    pub(super) blocked: u32,
     /// How long it was blocked in all, and since when it is.
     paused: Duration,
     paused_since: Option<Instant>,
     /// Whether it is counted as live.
     counted: bool,
+    /// Whether its body takes a permit while it is live.
+    pub(super) limited: bool,
+    /// Whether it was begun, and waits for a permit to go on.
+    pub(super) starved: bool,
+    /// Whether it waits for its turn to be given a permit.
+    pub(super) queued: bool,
+    /// When it last gave a sign of life, and how long it had waited for the outside by then.
+    pub(super) beat: Option<(Instant, Duration)>,
+    /// How its value is shared, if that was said where it is made.
+    pub(super) shared: Option<Box<CachePolicy>>,
 }
 
 impl Activity {
-    fn is_live(&self) -> bool {
-        self.begun && self.blocked == 0 && !self.unread
+    pub(super) fn is_live(&self) -> bool {
+        self.begun && self.blocked == 0 && !self.unread && !self.starved
+    }
+
+    /// Whether its body takes a permit, was begun, and gave it back.
+    pub(super) fn wants_a_permit(&self) -> bool {
+        self.limited && self.begun && self.blocked == 0 && !self.counted
     }
 }
 
@@ -104,6 +127,12 @@ impl Liveness {
         let all_count = self.unread.is_empty() && self.waits.is_empty();
         let is_polled = |place: &usize| self.is_polled(journal, &self.activities[*place]);
         !self.live.is_empty() && (all_count || self.live.iter().any(is_polled))
+    }
+
+    /// How many bodies that take a permit are alive, but for those within calls that nobody reads.
+    pub(super) fn limited_and_live(&self, journal: &Journal) -> usize {
+        let live = self.live.iter().map(|place| &self.activities[*place]);
+        live.filter(|of| of.limited && self.is_polled(journal, of)).count()
     }
 
     /// Whether the body is alive, and everything around it is read.
@@ -152,6 +181,10 @@ impl Liveness {
     pub(super) fn settled(&mut self, slot: Slot) -> bool {
         let activity = self.of(slot);
         let missed = std::mem::take(&mut activity.nudged);
+        if missed {
+            self.permits.take_back(slot);
+        }
+        let activity = self.of(slot);
         if missed && !std::mem::replace(&mut activity.unread, true) {
             self.unread.push(slot);
             self.recount(slot);
@@ -188,11 +221,25 @@ impl Liveness {
         self.shift_blocked(journal, slot, true);
     }
 
+    /// The call does not wait any more, and its body goes on.
+    pub(super) fn end_wait(&mut self, journal: &Journal, slot: Slot) {
+        if journal.call(slot).is_some()
+            && let Some(place) = self.activities[slot.index()].wait.take()
+        {
+            self.waits.remove(&place);
+            self.shift_blocked(journal, slot, false);
+        }
+    }
+
     /// The call's body is over, or gone.
     pub(super) fn end(&mut self, journal: &Journal, slot: Slot) {
         let Some(call) = journal.call(slot) else { return };
         if self.asking.get(&call.id) == Some(&slot) {
             self.asking.remove(&call.id);
+        }
+        self.permits.take_back(slot);
+        if let Some(place) = self.leading.iter().position(|(leading, _)| *leading == slot) {
+            self.leading.swap_remove(place).1.give_up();
         }
         let activity = &mut self.activities[slot.index()];
         activity.begun = false;
@@ -223,6 +270,16 @@ impl Liveness {
         }
     }
 
+    /// Takes out what is made by bodies that are not live, or that nobody reads.
+    pub(super) fn leads_of_others(&mut self, journal: &Journal) -> Vec<Arc<Lead>> {
+        let leading = std::mem::take(&mut self.leading);
+        let lives =
+            |slot: &Slot| journal.call(*slot).is_some() && self.is_polled(journal, &self.activities[slot.index()]);
+        let (kept, others): (Vec<_>, Vec<_>) = leading.into_iter().partition(|(slot, _)| lives(slot));
+        self.leading = kept;
+        others.into_iter().map(|(_, lead)| lead).collect()
+    }
+
     /// Whatever bodies wait for us with.
     pub(super) fn body_wakers(&mut self) -> Vec<Waker> {
         self.activities.iter_mut().filter_map(|activity| activity.body.take()).collect()
@@ -246,6 +303,11 @@ impl Liveness {
             (_, Waits::Answer(_, check)) => Some((slot, *check)),
             (_, Waits::Until(_)) => None,
         }
+    }
+
+    /// The call that has opened this question and has not ended, whether it waits now or not.
+    pub(super) fn asks_at(&self, question: CallId) -> Option<Slot> {
+        self.asking.get(&question).copied()
     }
 
     /// How long its body has waited for the outside, all in all.

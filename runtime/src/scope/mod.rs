@@ -4,10 +4,14 @@ mod bodies;
 mod calls;
 mod cleaning;
 mod driving;
+mod feed;
 mod liveness;
 mod outbox;
+mod permits;
+mod pulse;
 mod questions;
 mod run;
+mod sharing;
 mod waiting;
 mod wake;
 
@@ -20,6 +24,7 @@ use std::{
 };
 
 pub(crate) use cleaning::{Action, Cleaning};
+pub(crate) use pulse::Portrait;
 pub(crate) use questions::Earlier;
 pub(crate) use run::{Driving, Hold, Mode, Run, Step, Stop};
 pub(crate) use waiting::{Asking, OpenQuestion, Quiet};

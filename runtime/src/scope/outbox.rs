@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{
+    feed::Readers,
     run::{Mode, Run, State, Stop},
     wake_for_release,
 };
@@ -18,6 +19,7 @@ use crate::{
     environment::Event,
     journal::{Frame, Record, Then},
     storage,
+    stream::StreamEvent,
 };
 
 /// The most commits of one run that may be on their way; above it, outcomes wait for the store in every mode.
@@ -28,20 +30,46 @@ const IN_FLIGHT: usize = 1024;
 pub(super) struct Outbox {
     /// Changes that wait for the run's end.
     overlay: Vec<Change>,
-    /// What is on its way to the store, in order, and what becomes of it then.
-    in_flight: VecDeque<(Ticket, Vec<Then>)>,
+    /// What is on its way to the store, in order.
+    in_flight: VecDeque<Flight>,
     /// Why the store did not take a commit; nothing more is sent to it then.
     failed: Option<RunError>,
     /// Whether a record was too large for any store: none after it is sent then, so that there is no gap.
     cut: bool,
+    /// How many records of the run were taken from the journal, how many of them were sent to the store, and how many
+    /// are durable.
+    pub(super) flushed: u32,
+    pub(super) committed: u32,
+    pub(super) durable: u32,
+}
+
+/// A commit on its way to the store.
+#[derive(Debug)]
+struct Flight {
+    ticket: Ticket,
+    /// What becomes of its records once it is durable.
+    thens: Vec<Then>,
+    /// What readers are told of them then, and how many records the store has by then.
+    events: Vec<StreamEvent>,
+    records: u32,
 }
 
 impl Outbox {
+    /// Of a run with so many records.
+    pub(super) fn after(records: u32) -> Self {
+        Self { flushed: records, committed: records, durable: records, ..Self::default() }
+    }
+
+    /// The changes that wait for the run's end.
+    pub(super) fn overlay(&self) -> &[Change] {
+        &self.overlay
+    }
+
     /// Whether something on its way to the store is still to be handed on.
     pub(super) fn holds_back(&self, mode: Mode) -> bool {
         match mode {
             Mode::Sync => !self.in_flight.is_empty(),
-            Mode::Async | Mode::Exit => self.in_flight.iter().any(|(_, thens)| !thens.is_empty()),
+            Mode::Async | Mode::Exit => self.in_flight.iter().any(|flight| !flight.thens.is_empty()),
         }
     }
 }
@@ -64,18 +92,22 @@ impl Run {
         loop {
             let done = {
                 let mut state = self.lock();
-                let Some((ticket, _)) = state.outbox.in_flight.front_mut() else { break };
-                match Pin::new(ticket).poll(cx) {
+                let Some(flight) = state.outbox.in_flight.front_mut() else { break };
+                match Pin::new(&mut flight.ticket).poll(cx) {
                     Poll::Pending => break,
                     Poll::Ready(answer) => {
-                        let (_, thens) = state.outbox.in_flight.pop_front().expect("it is the front");
-                        answer.map(|()| thens)
+                        let Flight { thens, events, records, .. } =
+                            state.outbox.in_flight.pop_front().expect("it is the front");
+                        answer.map(|()| (thens, state.tell_records(events, records, true)))
                     }
                 }
             };
             changed = true;
             match done {
-                Ok(thens) => self.take_in(thens),
+                Ok((thens, readers)) => {
+                    readers.wake();
+                    self.take_in(thens);
+                }
                 Err(error) => {
                     self.lock().store_failed(error.into());
                     break;
@@ -101,7 +133,7 @@ impl Run {
 
     /// Sends what was appended as one commit; `with` goes with it. `all`: also what waits for the run's end.
     pub(crate) fn flush(self: &Arc<Self>, all: bool, with: Vec<Change>) -> bool {
-        let now = {
+        let (now, readers) = {
             let mut state = self.lock();
             let state = &mut *state;
             if state.outbox.failed.is_some() {
@@ -115,6 +147,7 @@ impl Run {
             let mut at_once = all || self.mode != Mode::Exit;
             let mut thens = Vec::with_capacity(appended.len());
             let mut cut_now = false;
+            let mut events = Vec::new();
             for entry in appended {
                 if state.outbox.cut {
                     break;
@@ -133,35 +166,48 @@ impl Run {
                     state.stop = Some(Stop::Error(error.into()));
                     break;
                 }
+                events.extend(state.events((self.no, entry.seq, &self.entrypoint), &entry.record, self.mode));
+                state.outbox.flushed = entry.seq.get().saturating_add(1);
                 thens.push(entry.then);
             }
+            let records = state.outbox.flushed;
             // What goes with a record that is too large does not go without it.
             if !cut_now {
                 state.outbox.overlay.extend(with);
             }
             if at_once {
+                // Before they leave for the store.
+                if self.mode == Mode::Exit {
+                    state.add_checkpoints(&mut events, &self.thread, (self.no, &self.entrypoint));
+                }
                 let commit = Commit {
                     thread: self.thread.clone(),
                     expect: vec![Expect::Lease(self.epoch)],
                     changes: std::mem::take(&mut state.outbox.overlay),
                 };
+                state.outbox.committed = records;
                 let mut ticket = self.environment.checkpointer.commit(commit);
                 match ticket.at_once() {
                     Some(Err(error)) => {
                         state.store_failed(error.into());
                         return true;
                     }
-                    Some(Ok(())) if state.outbox.in_flight.is_empty() => {}
+                    Some(Ok(())) if state.outbox.in_flight.is_empty() => {
+                        (thens, state.tell_records(events, records, true))
+                    }
                     answered => {
                         let ticket = answered.map_or(ticket, Ticket::ready);
                         let waits = self.mode == Mode::Sync || state.outbox.in_flight.len() >= IN_FLIGHT;
                         let later = if waits { std::mem::take(&mut thens) } else { Vec::new() };
-                        state.outbox.in_flight.push_back((ticket, later));
+                        state.outbox.in_flight.push_back(Flight { ticket, thens: later, events, records });
+                        (thens, Readers::default())
                     }
                 }
+            } else {
+                (thens, state.tell_records(events, records, false))
             }
-            thens
         };
+        readers.wake();
         self.take_in(now);
         true
     }

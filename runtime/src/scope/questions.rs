@@ -6,7 +6,7 @@ use crate::{
     CheckpointError, ThreadId,
     checkpoint::Change,
     id::{CallId, Seq},
-    journal::{CallKind, Outcome, Record, Wait, Waited},
+    journal::{CallKind, End, Ended, Outcome, Record, Wait, Waited},
     storage::{self, Answer, Entry},
 };
 
@@ -16,6 +16,10 @@ pub(super) struct Questions {
     open: HashMap<CallId, Entry>,
     /// Dropped by the code, which is on its way to the journal.
     leaving: HashMap<CallId, Entry>,
+    /// Withdrawn since the run was stopped from outside.
+    cut: HashMap<CallId, Entry>,
+    /// Whether the newest end is one by the run's deadline: going on after it, they are asked again.
+    timed_out: bool,
     /// Digests of the answers whose outcomes are on their way to the journal.
     taken: HashMap<CallId, [u8; 16]>,
 }
@@ -48,6 +52,11 @@ impl Earlier {
     }
 }
 
+/// Whether calls of this kind have questions.
+fn asks(kind: CallKind) -> bool {
+    matches!(kind, CallKind::Interrupt | CallKind::Approval)
+}
+
 impl Questions {
     /// Takes in a record of an earlier drive.
     fn load(&mut self, seq: Seq, record: &Record) {
@@ -57,8 +66,16 @@ impl Questions {
                 Waited::Withdrawn => drop(self.open.remove(&wait.call.id)),
                 Waited::Refused { .. } | Waited::Until { .. } => {}
             },
-            Record::Outcome(Outcome { call, .. }) if call.kind == CallKind::Interrupt => {
+            Record::Outcome(Outcome { call, .. }) if asks(call.kind) => {
                 self.open.remove(&call.id);
+            }
+            Record::Cancel(_) => self.cut = std::mem::take(&mut self.open),
+            Record::End(End { how, .. }) => self.timed_out = matches!(how, Ended::TimedOut { .. }),
+            Record::Resume(_) => {
+                let again = std::mem::take(&mut self.cut);
+                if std::mem::take(&mut self.timed_out) {
+                    self.open.extend(again);
+                }
             }
             _ => {}
         }
@@ -93,11 +110,23 @@ impl Questions {
                 }
                 Waited::Until { .. } | Waited::Refused { .. } | Waited::Withdrawn => Ok(()),
             },
-            Record::Outcome(Outcome { call, .. }) if call.kind == CallKind::Interrupt => {
+            Record::Outcome(Outcome { call, .. }) if asks(call.kind) => {
                 match (self.open.remove(&call.id), self.taken.remove(&call.id)) {
+                    // It was settled by something else than its answer.
+                    (Some(entry), None) if call.kind == CallKind::Approval => {
+                        storage::withdraw_changes(call.id, &entry, changes);
+                        Ok(())
+                    }
                     (Some(entry), Some(answer)) => storage::take_changes(thread, call.id, &entry, seq, answer, changes),
                     (Some(_) | None, _) => Ok(()),
                 }
+            }
+            Record::Cancel(_) => {
+                for (question, entry) in &self.open {
+                    storage::withdraw_changes(*question, entry, changes);
+                }
+                self.cut = std::mem::take(&mut self.open);
+                Ok(())
             }
             _ => Ok(()),
         }

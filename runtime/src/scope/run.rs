@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use super::{
     Polls, Signal,
     cleaning::{CleanUps, Held, Working},
+    feed::Feed,
     liveness::Liveness,
     outbox::Outbox,
     questions::Questions,
@@ -73,6 +74,10 @@ pub(super) struct State {
     /// Why the newest answer to a question was not taken.
     pub(super) refused: HashMap<CallId, String>,
     pub(super) outbox: Outbox,
+    /// Who reads the run, since somebody does.
+    pub(super) feed: Option<Feed>,
+    /// How the drive ended, once it did.
+    pub(super) parted: Option<String>,
     /// Detached bodies whose code is gone and that may not start yet.
     pub(super) later: Vec<(Slot, BoxFuture<'static, ()>)>,
     /// Bodies on the pool, to be ended with the run.
@@ -157,6 +162,7 @@ impl Run {
         mode: Mode,
         journal: Journal,
     ) -> Arc<Self> {
+        let outbox = Outbox::after(journal.next_seq());
         Arc::new(Self {
             environment,
             thread: hold.lease.thread.clone(),
@@ -177,7 +183,9 @@ impl Run {
                 answers: HashMap::new(),
                 questions: Questions::default(),
                 refused: HashMap::new(),
-                outbox: Outbox::default(),
+                outbox,
+                feed: None,
+                parted: None,
                 later: Vec::new(),
                 spawned: Vec::new(),
                 hold: Some(hold.clone()),
@@ -284,12 +292,18 @@ impl Run {
 
     /// Ends the drive: nothing of it has an effect on the run any more. Bodies on the pool keep the thread until they end.
     pub(crate) fn close(self: &Arc<Self>) {
-        let (spawned, later, clean_ups) = {
+        let (spawned, later, clean_ups, hold, how) = {
             let mut state = self.lock();
+            let state = &mut *state;
             state.stop.get_or_insert(Stop::Gone);
-            state.hold = None;
-            (std::mem::take(&mut state.spawned), std::mem::take(&mut state.later), std::mem::take(&mut state.clean_ups))
+            state.liveness.leading.drain(..).for_each(|(_, lead)| lead.give_up());
+            let how = state.parted.take().unwrap_or_else(|| "cut off".to_owned());
+            let (spawned, later) = (std::mem::take(&mut state.spawned), std::mem::take(&mut state.later));
+            (spawned, later, std::mem::take(&mut state.clean_ups), state.hold.take(), how)
         };
+        // Before the thread is given back: whoever drives it next has readers that know that this is over.
+        self.part(Some(&how));
+        drop(hold);
         // What they hold leads back to the run.
         drop((later, clean_ups));
         for (_, handle) in spawned {

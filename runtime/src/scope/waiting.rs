@@ -124,6 +124,8 @@ impl Run {
         let store = &self.environment.checkpointer;
         match storage::answer_open(store, &self.thread, self.epoch, (id, &entry), default).await {
             Ok(answer) => answer,
+            // Its question was withdrawn meanwhile.
+            Err(_) if self.is_cut() => pending().await,
             Err(error) => {
                 self.fail(error.into());
                 pending().await
@@ -135,19 +137,36 @@ impl Run {
     fn poll_answer(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<Answer> {
         let mut state = self.lock();
         let Some(id) = state.journal.call(slot).map(|call| call.id) else { return Poll::Pending };
-        match state.answers.remove(&id) {
-            Some(answer) => Poll::Ready(answer),
-            None => {
-                state.liveness.of(slot).body = Some(cx.waker().clone());
-                Poll::Pending
-            }
+        if state.answers.contains_key(&id)
+            && Self::may_return(&mut state, slot)
+            && let Some(answer) = state.answers.remove(&id)
+        {
+            return Poll::Ready(answer);
         }
+        state.liveness.of(slot).body = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Waits, after a wait for the outside is over, until the body that it stands in may go on.
+    pub(crate) fn poll_return(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.journal.call(slot).is_none() {
+            return Poll::Pending;
+        }
+        if Self::may_return(&mut state, slot) {
+            return Poll::Ready(());
+        }
+        state.liveness.of(slot).body = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// The call's question as its row in the inbox has it, once that is written; `None`: the call is gone.
     fn poll_open(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<Option<(CallId, Entry)>> {
         let mut state = self.lock();
         let Some(id) = state.journal.call(slot).map(|call| call.id) else { return Poll::Ready(None) };
+        if state.journal.is_cut() {
+            return Poll::Pending;
+        }
         if let Some(entry) = state.questions.get(id) {
             return Poll::Ready(Some((id, entry.clone())));
         }
@@ -192,6 +211,53 @@ impl Run {
     pub(crate) fn remember(&self, earlier: Earlier) {
         let mut state = self.lock();
         (state.questions, state.refused) = (earlier.questions, earlier.refused);
+    }
+
+    /// The call looks whether what it was told of is what it waits for: it is alive meanwhile.
+    pub(crate) fn look_up(&self, slot: Slot) {
+        let mut state = self.lock();
+        let State { journal, liveness, .. } = &mut *state;
+        liveness.end_wait(journal, slot);
+    }
+
+    /// It is not: the call waits on, for an answer to its question.
+    pub(crate) fn wait_on(self: &Arc<Self>, slot: Slot, asked: &Arc<Asked>, check: AnswerCheck) {
+        self.lock().begin_wait(slot, Waits::Answer(asked.clone(), check));
+        self.nudge();
+    }
+
+    /// Tells a call that has a question that there is something new beside it, whether it waits now or is about to.
+    pub(crate) fn tell(&self, call: CallId) {
+        let waker = {
+            let mut state = self.lock();
+            let State { journal, liveness, .. } = &mut *state;
+            let Some(slot) = liveness.asks_at(call) else { return };
+            liveness.of(slot).told = true;
+            liveness.end_wait(journal, slot);
+            liveness.of(slot).body.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Whether the call was told that there is something new.
+    pub(crate) fn poll_told(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.journal.call(slot).is_none() {
+            return Poll::Pending;
+        }
+        let activity = state.liveness.of(slot);
+        if std::mem::take(&mut activity.told) {
+            return Poll::Ready(());
+        }
+        activity.body = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Returns once the call's question can be answered.
+    pub(crate) async fn can_be_answered(&self, slot: Slot) {
+        poll_fn(|cx| self.poll_open(slot, cx)).await;
     }
 
     /// Takes over what is in the inbox; the open questions that are not.
@@ -309,5 +375,6 @@ impl State {
 
     fn begin_wait(&mut self, slot: Slot, waits: Waits) {
         self.liveness.begin_wait(&self.journal, slot, waits);
+        self.give_up_leads();
     }
 }

@@ -85,6 +85,12 @@ impl Signal {
         self.foreign.load(Ordering::Acquire)
     }
 
+    /// Has a call be polled, as if its body had been woken.
+    pub(crate) fn nudge(&self, slot: Slot) {
+        self.bodies.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+        self.driver.wake();
+    }
+
     /// The bodies that were woken since this was last asked.
     pub(crate) fn take_bodies(&self) -> Vec<Slot> {
         std::mem::take(&mut *self.bodies.lock().unwrap_or_else(PoisonError::into_inner))
@@ -133,8 +139,7 @@ impl Wake for BodySignal {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.woken.swap(true, Ordering::AcqRel) {
-            self.entrypoint.bodies.lock().unwrap_or_else(PoisonError::into_inner).push(self.slot);
-            self.entrypoint.driver.wake();
+            self.entrypoint.nudge(self.slot);
         }
     }
 }

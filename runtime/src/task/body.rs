@@ -2,7 +2,8 @@
 
 use std::{fmt, future::Future, pin::Pin};
 
-use crate::RetryPolicy;
+use super::{Applies, Retries};
+use crate::{CachePolicy, RetryPolicy};
 
 type Pinned<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 type Job<T> = Box<dyn FnOnce() -> T + Send + 'static>;
@@ -10,7 +11,8 @@ type Job<T> = Box<dyn FnOnce() -> T + Send + 'static>;
 /// What runs when a call has no record.
 pub struct Body<'a, T> {
     pub(crate) form: Form<'a, T>,
-    pub(crate) retries: Vec<Retry<T>>,
+    pub(crate) retries: Retries<T>,
+    pub(crate) cache: Option<CachePolicy>,
 }
 
 /// How a body runs.
@@ -23,30 +25,20 @@ pub(crate) enum Form<'a, T> {
     Blocking(Box<dyn FnMut() -> Job<T> + Send + 'a>),
 }
 
-/// Whether a retry policy is for a failed output.
-pub type Applies<T> = Box<dyn Fn(&T) -> bool + Send + Sync>;
-
-/// One retry policy, and which failures it is for.
-pub(crate) struct Retry<T> {
-    pub(crate) policy: RetryPolicy,
-    /// Whether it is for this output (which is a failure); `None`: for every failure.
-    pub(crate) applies: Option<Applies<T>>,
-}
-
 impl<'a, T> Body<'a, T> {
     /// A body for a single attempt.
     pub fn once(body: impl Future<Output = T> + Send + 'a) -> Self {
-        Self { form: Form::Once(Some(Box::pin(body))), retries: Vec::new() }
+        Self { form: Form::Once(Some(Box::pin(body))), retries: Retries::new(), cache: None }
     }
 
     /// A body that can be run again.
     pub fn again<F: Future<Output = T> + Send + 'a>(mut body: impl FnMut() -> F + Send + 'a) -> Self {
-        Self { form: Form::Again(Box::new(move || Box::pin(body()))), retries: Vec::new() }
+        Self { form: Form::Again(Box::new(move || Box::pin(body()))), retries: Retries::new(), cache: None }
     }
 
     /// A synchronous body; `job` makes one attempt's work.
     pub fn blocking<J: FnOnce() -> T + Send + 'static>(mut job: impl FnMut() -> J + Send + 'a) -> Self {
-        Self { form: Form::Blocking(Box::new(move || Box::new(job()))), retries: Vec::new() }
+        Self { form: Form::Blocking(Box::new(move || Box::new(job()))), retries: Retries::new(), cache: None }
     }
 
     /// The body on its own, once: for unit tests.
@@ -62,7 +54,14 @@ impl<'a, T> Body<'a, T> {
     /// Adds a retry policy; the first one that applies to a failure counts.
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy, applies: Option<Applies<T>>) -> Self {
-        self.retries.push(Retry { policy, applies });
+        self.retries = self.retries.retry(policy, applies);
+        self
+    }
+
+    /// Has equal calls share its value.
+    #[must_use]
+    pub fn cache(mut self, policy: CachePolicy) -> Self {
+        self.cache = Some(policy);
         self
     }
 }
@@ -70,11 +69,5 @@ impl<'a, T> Body<'a, T> {
 impl<T> fmt::Debug for Body<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body").finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for Retry<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retry").field("policy", &self.policy).finish_non_exhaustive()
     }
 }

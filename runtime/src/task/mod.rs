@@ -1,7 +1,10 @@
 //! What a user awaits when a task is called.
 
 mod body;
+mod cached;
 mod context;
+mod limits;
+mod retries;
 mod spec;
 mod work;
 
@@ -13,12 +16,14 @@ use std::{
     task::{Context, Poll},
 };
 
-pub use body::{Applies, Body};
+pub use body::Body;
 pub use context::{attempt, idempotency_key};
+pub use limits::heartbeat;
+pub use retries::{Applies, Retries};
 pub use spec::TaskSpec;
 
 use crate::{
-    RunError,
+    CachePolicy, RunError,
     call::{Claim, Claimed},
     journal::CallKind,
     output::{ArgumentError, OutputCodec},
@@ -113,6 +118,17 @@ impl<T: Send + 'static> TaskCall<'_, T> {
                 panic!("`.bare()` was used in a run: await the call itself, so that it is recorded")
             }
         }
+    }
+}
+
+impl<T> TaskCall<'_, T> {
+    /// Shares the call's value with equal calls, as `#[task(cache(..))]` does, and in its place if both are there. To be
+    /// said before the call is first awaited; nothing outside of a run.
+    pub fn cache(self, policy: CachePolicy) -> Self {
+        if let State::Claimed(claimed) = &self.0 {
+            claimed.share(policy);
+        }
+        self
     }
 }
 

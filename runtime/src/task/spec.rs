@@ -13,13 +13,22 @@ pub struct TaskSpec {
     pub(crate) definition: Definition,
     /// How long one attempt may take.
     pub(crate) timeout: Option<Duration>,
+    /// How long one attempt may give no sign of life.
+    pub(crate) idle_timeout: Option<Duration>,
 }
 
 impl TaskSpec {
     /// A task of this name, defined here.
     #[must_use]
     pub const fn new(name: &'static str, module: &'static str, file: &'static str, line: u32) -> Self {
-        Self { name, definition: Definition { module, file, line }, timeout: None }
+        Self { name, definition: Definition { module, file, line }, timeout: None, idle_timeout: None }
+    }
+
+    /// Limits how long an attempt may go without a [`heartbeat`](crate::heartbeat). Default: no limit.
+    #[must_use]
+    pub const fn idle_timeout(mut self, limit: Duration) -> Self {
+        self.idle_timeout = Some(limit);
+        self
     }
 
     /// Limits each attempt. Default: no limit.

@@ -7,20 +7,16 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::Poll,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use super::{
-    Body, TaskSpec,
-    body::{Form, Retry},
-};
+use super::{Body, Retries, TaskSpec, body::Form, cached::look_up, limits::Limits};
 use crate::{
     RunError,
     environment::ReplacedCall,
     journal::Slot,
     output::{OutputCodec, Recorded, TaskError},
     panics::panic_message,
-    policy::random_share,
     scope::{Ambient, Run, Within, within},
 };
 
@@ -56,12 +52,24 @@ async fn until_one_counts<T: Send + 'static>(
     codec: OutputCodec<T>,
     mut body: Body<'_, T>,
 ) {
+    let retries = Arc::new(std::mem::take(&mut body.retries));
+    let mut making = None;
+    if let Some(policy) = run.shared(slot).or_else(|| body.cache.take()) {
+        match look_up(&run, slot, spec, codec, policy).await {
+            Some(found) => making = Some(found),
+            None => return,
+        }
+    }
     loop {
         // An earlier process may have failed an attempt and not come to the next one.
         run.next_attempt_is_due(slot).await;
         let attempt = run.begin_attempt(slot).await;
         let began = Instant::now();
-        let (output, timed_out) = match one(&run, slot, attempt, spec, codec, &mut body).await {
+        let ended = one(&run, slot, attempt, spec, codec, (&mut body, retries.clone())).await;
+        if let Some(gate) = &run.environment.gate {
+            gate().await;
+        }
+        let (output, timed_out) = match ended {
             Ok(Ended::Returned(output)) => (output, None),
             Ok(Ended::TimedOut(output, error)) => (output, Some(error)),
             Err(panic) => return run.fail(panicked(spec, &*panic)),
@@ -76,7 +84,8 @@ async fn until_one_counts<T: Send + 'static>(
             }
         };
         if let Recorded::Failure(failure) = &recorded
-            && let Some(pause) = next_pause(&body.retries, &output, attempt)
+            && let Some(pause) = retries.next_pause(&output, attempt)
+            && run.is_working(slot, attempt)
         {
             run.attempt_failed(slot, attempt, failure.to_string(), pause);
             poll_fn(|cx| run.poll_try_again(slot, cx)).await;
@@ -87,15 +96,13 @@ async fn until_one_counts<T: Send + 'static>(
             run.fail(RunError::Value { what: format!("the output of task {:?}", spec.name), source });
             return;
         }
-        run.finish(slot, recorded, u32::try_from(began.elapsed().as_millis()).unwrap_or(u32::MAX));
+        let took = u32::try_from(began.elapsed().as_millis()).unwrap_or(u32::MAX);
+        if let (Some(making), Recorded::Value(value)) = (making.take(), &recorded) {
+            making.keep(&run, slot, spec, value).await;
+        }
+        run.finish_attempt(slot, attempt, recorded, took);
         return;
     }
-}
-
-/// How long to wait before the next attempt; `None`: this one counts.
-fn next_pause<T>(retries: &[Retry<T>], output: &T, attempt: u32) -> Option<Duration> {
-    let policy = retries.iter().find(|retry| retry.applies.as_ref().is_none_or(|applies| applies(output)))?.policy;
-    policy.allows_after(attempt).then(|| policy.delay(attempt, random_share()))
 }
 
 /// How an attempt ended, if it did not panic.
@@ -110,14 +117,14 @@ enum Ended<T> {
 async fn one<T: Send + 'static>(
     run: &Arc<Run>,
     slot: Slot,
-    attempt: u32,
+    number: u32,
     spec: &'static TaskSpec,
     codec: OutputCodec<T>,
-    body: &mut Body<'_, T>,
+    (body, retries): (&mut Body<'_, T>, Arc<Retries<T>>),
 ) -> Result<Ended<T>, Box<dyn Any + Send>> {
     let Some(scope) = run.body_scope(slot) else { return std::future::pending().await };
-    let ambient = Ambient { run: run.clone(), scope, body: Some((slot, attempt)) };
-    let mut attempt = match catch_unwind(AssertUnwindSafe(|| attempt_future(run, slot, attempt, spec, body))) {
+    let ambient = Ambient { run: run.clone(), scope, body: Some((slot, number)) };
+    let mut attempt = match catch_unwind(AssertUnwindSafe(|| attempt_future(run, slot, number, spec, body))) {
         Ok(future) => Within::new(ambient, future),
         Err(panic) => return Err(panic),
     };
@@ -126,34 +133,45 @@ async fn one<T: Send + 'static>(
         Ok(Poll::Pending) => Poll::Pending,
         Err(panic) => Poll::Ready(Err(panic)),
     });
-    match (spec.timeout, codec.from_error) {
-        (Some(limit), Some(from_error)) => {
-            let mut caught = pin!(caught);
-            tokio::select! {
-                biased;
-                output = &mut caught => output.map(Ended::Returned),
-                () = timed_out(run, slot, limit) => {
-                    let error = TaskError::timed_out(spec.name, limit);
-                    Ok(Ended::TimedOut(from_error(error.clone()), error))
-                }
+    // The macro refuses a limit where the output cannot hold one.
+    let is_limited = spec.timeout.is_some() || spec.idle_timeout.is_some();
+    let Some(from_error) = codec.from_error.filter(|_| is_limited) else {
+        return caught.await.map(Ended::Returned);
+    };
+    let limits = Arc::new(Limits::new(run, slot, spec));
+    let follows = move |error| retries.next_pause(&from_error(error), number).is_some();
+    let _watched = limits.watch(number, overdue(run, slot, number, follows));
+    let mut caught = pin!(caught);
+    let error = tokio::select! {
+        biased;
+        output = &mut caught => match limits.passed() {
+            // It blocked its thread for too long, or came at the very moment: it is late all the same.
+            Some(error) if output.is_ok() => {
+                limits.refuse(number);
+                error
             }
-        }
-        // The macro refuses a timeout where the output cannot hold one.
-        (None, _) | (Some(_), None) => caught.await.map(Ended::Returned),
-    }
+            _ => return output.map(Ended::Returned),
+        },
+        error = limits.run_out() => error,
+    };
+    Ok(Ended::TimedOut(from_error(error.clone()), error))
 }
 
-/// Waits until an attempt that begins now has run for this long, not counting what it waits for the outside.
-async fn timed_out(run: &Run, slot: Slot, limit: Duration) {
-    let began = tokio::time::Instant::now();
-    let before = run.paused(slot);
-    loop {
-        let left = (limit + run.paused(slot).saturating_sub(before)).saturating_sub(began.elapsed());
-        if left.is_zero() {
-            return;
+/// What is done about an attempt that has run into a limit and blocks its thread. On the pool, where nobody else is kept by
+/// it, its time-out is noted at once, unless another attempt `follows`: that one needs the body that is blocked.
+fn overdue(
+    run: &Arc<Run>,
+    slot: Slot,
+    attempt: u32,
+    follows: impl Fn(TaskError) -> bool + Send + 'static,
+) -> impl FnMut(TaskError) + Send + 'static {
+    let run = run.clone();
+    move |error| {
+        if run.is_on_the_pool(slot) && !follows(error.clone()) {
+            let took = error.elapsed().unwrap_or_default();
+            let recorded = Recorded::Failure((&error).into());
+            run.finish_attempt(slot, attempt, recorded, u32::try_from(took.as_millis()).unwrap_or(u32::MAX));
         }
-        // While it stands still, the time that is left does too: then there is no hurry to look again.
-        tokio::time::sleep(left.max(Duration::from_millis(1))).await;
     }
 }
 
@@ -194,6 +212,7 @@ fn attempt_future<'a, T: Send + 'static>(
             Box::pin(async move {
                 // The run's lease is kept until the job has ended: it cannot be ended from outside.
                 let kept = run.hold();
+                let call = run.portrait(slot);
                 // Its thread stands where the body stands: it can ask for resources, its attempt, its key.
                 let here = Ambient::current();
                 let job = tokio::task::spawn_blocking(move || {
@@ -201,6 +220,9 @@ fn attempt_future<'a, T: Send + 'static>(
                         Some(here) => within(here, job),
                         None => job(),
                     }));
+                    if let Some(call) = call.filter(|call| !call.run.is_working(slot, attempt)) {
+                        call.refused(attempt);
+                    }
                     drop(kept);
                     output
                 });

@@ -1,9 +1,9 @@
-//! A checkpointer that fails, stalls or dies at a commit of the test's choice.
+//! A checkpointer that fails, stalls or dies at an operation of the test's choice.
 
 use std::{
     collections::BTreeMap,
     fmt,
-    future::pending,
+    future::{pending, ready},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -13,27 +13,54 @@ use tokio::sync::watch;
 use crate::{
     ThreadId,
     checkpoint::{
-        Acknowledge, BoxFuture, CheckpointError, Checkpointer, Commit, Key, Lease, Rows, ThreadPage, ThreadQuery,
-        Ticket,
+        Acknowledge, BoxFuture, CheckpointError, Checkpointer, Commit, Expect, Key, Lease, Rows, ThreadPage,
+        ThreadQuery, Ticket,
     },
 };
 
-/// What happens at a commit.
-#[derive(Clone, Debug)]
-pub enum Fault {
-    /// It is refused with this error and nothing is written; later commits go on.
-    Fail(CheckpointError),
-    /// It is refused with this error, and every later one with [`CheckpointError::Poisoned`], as after a failed disk.
-    Poison(CheckpointError),
-    /// It is applied at once and answered this much later. Needs a tokio runtime.
-    Delay(Duration),
-    /// The process is as good as dead before the commit: it is not applied, and from here on nothing is done or answered.
-    StopBefore,
-    /// The process is as good as dead after the commit: it is applied but not answered, nor is anything later done.
-    StopAfter,
+/// What is asked of a checkpointer; see [`FaultyCheckpointer::on`]. Giving a lease back is none of these: it cannot fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Taking a thread's lease.
+    Acquire,
+    /// A commit.
+    Commit,
+    /// Reading a row.
+    Get,
+    /// Reading a range of rows.
+    Scan,
+    /// Listing threads.
+    Threads,
+    /// Removing a thread.
+    DeleteThread,
+    /// Closing the store.
+    Close,
 }
 
-/// Wraps a checkpointer; counts and keeps its commits, and makes chosen ones go wrong.
+/// What happens at an operation.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// It is refused with this error and nothing is done; later ones go on.
+    Fail(CheckpointError),
+    /// It is refused with this error, and every later commit with [`CheckpointError::Poisoned`], as after a failed disk.
+    Poison(CheckpointError),
+    /// It is done at once and answered this much later; a lease is taken only then, so that it is not lost with whoever
+    /// asked. Needs a tokio runtime.
+    Delay(Duration),
+    /// The process is as good as dead before the operation: it is not done, and from here on nothing is done or answered.
+    StopBefore,
+    /// The process is as good as dead after the operation: it is done but not answered, nor is anything later done.
+    StopAfter,
+    /// The lease under which the commit is made has been taken over: it is refused with [`CheckpointError::Fenced`], and so
+    /// is every later commit under that lease or an older one. Any other operation goes on.
+    Fence,
+    /// From this commit on, commits are neither applied nor answered, while all else goes on: what is on its way when a
+    /// process dies. Any other operation goes on.
+    Hold,
+}
+
+/// Wraps a checkpointer; counts what is asked of it, keeps its commits, and makes chosen operations go wrong.
 ///
 /// A test of crashes runs a flow once for every n with [`Fault::StopAfter`] at the n-th commit, then goes on with the
 /// wrapped store opened anew:
@@ -77,10 +104,15 @@ pub struct FaultyCheckpointer {
 
 #[derive(Default)]
 struct State {
-    faults: BTreeMap<u64, Fault>,
+    /// By kind, or by none for the count of all kinds.
+    faults: BTreeMap<(Option<Operation>, u64), Fault>,
+    asked: Vec<Operation>,
     commits: u64,
     recorded: Vec<Commit>,
     poisoned: Option<CheckpointError>,
+    /// The newest lease that was taken over.
+    fenced: Option<u64>,
+    holds: bool,
     /// Kept, so that their tickets stay open.
     unanswered: Vec<Acknowledge>,
 }
@@ -95,7 +127,45 @@ impl FaultyCheckpointer {
     /// Sets what happens at the n-th commit, counted from 1.
     #[must_use]
     pub fn at(self, nth: u64, fault: Fault) -> Self {
-        self.state().faults.insert(nth, fault);
+        self.on(Operation::Commit, nth, fault)
+    }
+
+    /// Sets what happens at the n-th operation of a kind, counted from 1.
+    #[must_use]
+    pub fn on(self, operation: Operation, nth: u64, fault: Fault) -> Self {
+        self.state().faults.insert((Some(operation), nth), fault);
+        self
+    }
+
+    /// Sets what happens at the n-th operation of any kind, counted from 1.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use durably::{
+    ///     CheckpointError, RunError, Runtime,
+    ///     checkpoint::MemoryCheckpointer,
+    ///     entrypoint,
+    ///     testing::{Fault, FaultyCheckpointer, Operation},
+    /// };
+    ///
+    /// #[entrypoint]
+    /// async fn nothing() {}
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let store = FaultyCheckpointer::new(Arc::new(MemoryCheckpointer::new()));
+    /// let store = Arc::new(store.at_operation(2, Fault::Fail(CheckpointError::Closed)));
+    /// let runtime = Runtime::builder().shared_checkpointer(store.clone());
+    /// let refused = runtime.thread("t")?.invoke(nothing()).await;
+    /// assert!(matches!(refused, Err(RunError::Checkpoint(CheckpointError::Closed))));
+    /// assert_eq!(store.operations(), [Operation::Acquire, Operation::Get]);
+    /// # Ok::<(), durably::RunError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn at_operation(self, nth: u64, fault: Fault) -> Self {
+        self.state().faults.insert((None, nth), fault);
         self
     }
 
@@ -103,6 +173,12 @@ impl FaultyCheckpointer {
     #[must_use]
     pub fn commits(&self) -> u64 {
         self.state().commits
+    }
+
+    /// What was asked for, in order.
+    #[must_use]
+    pub fn operations(&self) -> Vec<Operation> {
+        self.state().asked.clone()
     }
 
     /// The commits that were passed on, in order, for
@@ -143,9 +219,69 @@ impl FaultyCheckpointer {
 
     fn stop(&self, state: &mut State) -> Ticket {
         self.stopped.send_replace(true);
+        Self::unanswered(state)
+    }
+
+    fn unanswered(state: &mut State) -> Ticket {
         let (acknowledge, ticket) = Ticket::pending();
         state.unanswered.push(acknowledge);
         ticket
+    }
+
+    /// Counts an operation; what is to go wrong with it.
+    fn arrive(&self, operation: Operation) -> Option<Fault> {
+        let mut state = self.state();
+        state.asked.push(operation);
+        let of_its_kind = state.asked.iter().filter(|asked| **asked == operation).count();
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let all = count(state.asked.len());
+        let fault = state.faults.remove(&(Some(operation), count(of_its_kind)));
+        fault.or_else(|| state.faults.remove(&(None, all)))
+    }
+
+    /// An operation whose answer comes later.
+    fn ask<'a, T: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        ask: impl FnOnce() -> BoxFuture<'a, Result<T, CheckpointError>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T, CheckpointError>> {
+        if self.is_stopped() {
+            return Box::pin(pending());
+        }
+        match self.arrive(operation) {
+            None | Some(Fault::Fence | Fault::Hold) => self.unless_stopped(ask()),
+            Some(Fault::Fail(error)) => Box::pin(ready(Err(error))),
+            Some(Fault::Poison(error)) => {
+                self.state().poisoned = Some(error.clone());
+                Box::pin(ready(Err(error)))
+            }
+            Some(Fault::Delay(delay)) => {
+                if operation == Operation::Acquire {
+                    return Box::pin(async move {
+                        tokio::time::sleep(delay).await;
+                        self.unless_stopped(ask()).await
+                    });
+                }
+                let answer = self.unless_stopped(ask());
+                Box::pin(async move {
+                    let answer = answer.await;
+                    tokio::time::sleep(delay).await;
+                    answer
+                })
+            }
+            Some(Fault::StopBefore) => {
+                self.stopped.send_replace(true);
+                Box::pin(pending())
+            }
+            Some(Fault::StopAfter) => {
+                let answer = ask();
+                Box::pin(async move {
+                    let _ = answer.await;
+                    self.stopped.send_replace(true);
+                    pending().await
+                })
+            }
+        }
     }
 
     /// The answer of the wrapped store, unless the stop was reached before it was given.
@@ -166,10 +302,10 @@ impl Checkpointer for FaultyCheckpointer {
     }
 
     fn acquire(&self, thread: &ThreadId) -> BoxFuture<'_, Result<Lease, CheckpointError>> {
-        if self.is_stopped() {
-            return Box::pin(pending());
-        }
-        self.unless_stopped(self.inner.acquire(thread))
+        self.ask(Operation::Acquire, {
+            let thread = thread.clone();
+            move || self.inner.acquire(&thread)
+        })
     }
 
     fn release(&self, lease: &Lease) {
@@ -187,6 +323,7 @@ impl Checkpointer for FaultyCheckpointer {
     }
 
     fn commit(&self, commit: Commit) -> Ticket {
+        let fault = if self.is_stopped() { None } else { self.arrive(Operation::Commit) };
         let mut state = self.state();
         state.commits += 1;
         if self.is_stopped() {
@@ -195,9 +332,28 @@ impl Checkpointer for FaultyCheckpointer {
         if let Some(error) = &state.poisoned {
             return Ticket::ready(Err(CheckpointError::Poisoned { cause: Arc::new(error.clone()) }));
         }
-        let nth = state.commits;
-        match state.faults.remove(&nth) {
-            None => self.pass_on(&mut state, commit),
+        let epoch = commit.expect.iter().find_map(|expect| match expect {
+            Expect::Lease(epoch) => Some(*epoch),
+            Expect::Absent(_) | Expect::Equals(..) => None,
+        });
+        if matches!(fault, Some(Fault::Fence)) {
+            state.fenced = state.fenced.max(epoch);
+        }
+        if let (Some(fenced), Some(epoch)) = (state.fenced, epoch)
+            && epoch <= fenced
+        {
+            let current = Some(fenced.saturating_add(1));
+            return Ticket::ready(Err(CheckpointError::Fenced { thread: commit.thread, epoch, current }));
+        }
+        if state.holds {
+            return Self::unanswered(&mut state);
+        }
+        match fault {
+            None | Some(Fault::Fence) => self.pass_on(&mut state, commit),
+            Some(Fault::Hold) => {
+                state.holds = true;
+                Self::unanswered(&mut state)
+            }
             Some(Fault::Fail(error)) => Ticket::ready(Err(error)),
             Some(Fault::Poison(error)) => {
                 state.poisoned = Some(error.clone());
@@ -222,29 +378,32 @@ impl Checkpointer for FaultyCheckpointer {
     }
 
     fn get(&self, thread: &ThreadId, key: Key) -> BoxFuture<'_, Result<Option<Vec<u8>>, CheckpointError>> {
-        self.unless_stopped(self.inner.get(thread, key))
+        self.ask(Operation::Get, {
+            let thread = thread.clone();
+            move || self.inner.get(&thread, key)
+        })
     }
 
     fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
-        self.unless_stopped(self.inner.scan(thread, first, last))
+        self.ask(Operation::Scan, {
+            let thread = thread.clone();
+            move || self.inner.scan(&thread, first, last)
+        })
     }
 
     fn threads(&self, query: ThreadQuery) -> BoxFuture<'_, Result<ThreadPage, CheckpointError>> {
-        self.unless_stopped(self.inner.threads(query))
+        self.ask(Operation::Threads, move || self.inner.threads(query))
     }
 
     fn delete_thread(&self, thread: &ThreadId) -> BoxFuture<'_, Result<bool, CheckpointError>> {
-        if self.is_stopped() {
-            return Box::pin(pending());
-        }
-        self.unless_stopped(self.inner.delete_thread(thread))
+        self.ask(Operation::DeleteThread, {
+            let thread = thread.clone();
+            move || self.inner.delete_thread(&thread)
+        })
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), CheckpointError>> {
-        if self.is_stopped() {
-            return Box::pin(pending());
-        }
-        self.unless_stopped(self.inner.close())
+        self.ask(Operation::Close, || self.inner.close())
     }
 }
 

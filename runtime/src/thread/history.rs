@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     Thread,
+    kinds::CheckpointKind,
     runs::{ForkedFrom, RunHead},
     saved::RecordedValue,
 };
@@ -142,6 +143,11 @@ pub enum CheckpointWhat {
         /// The call.
         call: CallSketch,
     },
+    /// The entrypoint's code told its readers something, with [`emit`](crate::emit).
+    Emitted {
+        /// What it told.
+        value: RecordedValue,
+    },
     /// The run returned a value.
     Completed {
         /// What the caller got.
@@ -158,6 +164,15 @@ pub enum CheckpointWhat {
     Panicked {
         /// Where and with what message.
         message: String,
+    },
+    /// The run's own entrypoint failed, and is run again.
+    Again {
+        /// Which attempt failed, from 1.
+        number: u32,
+        /// Its error.
+        error: String,
+        /// The failures that it did not get past: the next attempt opens them again.
+        reopened: Vec<CallId>,
     },
     /// The run was told to stop: its code is dropped here, and it cleans up.
     Stopped {
@@ -190,34 +205,6 @@ pub enum CheckpointWhat {
         /// The value.
         value: RecordedValue,
     },
-}
-
-/// The kinds of checkpoints, to ask for some of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CheckpointKind {
-    /// A run's start.
-    Started,
-    /// A call's value or failure, other than an answer.
-    Outcome,
-    /// A failed attempt with another one to follow.
-    Attempt,
-    /// A question, also one that was withdrawn.
-    Question,
-    /// An answer, also one that was refused.
-    Answer,
-    /// A sleep's beginning.
-    Sleep,
-    /// A failed run that was gone on with.
-    Resumed,
-    /// A cancellation or a deadline that stopped the run.
-    Stopped,
-    /// A run's end, however it ended.
-    Ended,
-    /// A saved value that was set from outside.
-    Updated,
-    /// A note for replay.
-    Note,
 }
 
 impl CheckpointWhat {
@@ -262,6 +249,7 @@ impl CheckpointWhat {
                 let (id, call) = sketch(&unread.call);
                 Self::Unread { id, call }
             }
+            Record::Emitted(emitted) => Self::Emitted { value: RecordedValue(emitted.value) },
             Record::End(end) => match end.how {
                 Ended::Completed { output, save } => {
                     let saved = RecordedValue(save.unwrap_or_else(|| output.clone()));
@@ -276,6 +264,7 @@ impl CheckpointWhat {
                 Ended::Discarded => Self::Discarded,
                 Ended::Continued => Self::Continued,
             },
+            Record::Again(again) => Self::Again { number: again.number, error: again.error, reopened: again.reopened },
             Record::Cancel(cancel) => match cancel.why {
                 Why::Asked { reason } => Self::Stopped { reason, limit: None },
                 Why::TimedOut { limit_ms } => {
@@ -283,31 +272,6 @@ impl CheckpointWhat {
                 }
             },
             Record::Update(update) => Self::Updated { value: RecordedValue(update.value) },
-        }
-    }
-
-    /// Of which kind it is.
-    #[must_use]
-    pub fn kind(&self) -> CheckpointKind {
-        match self {
-            Self::Started { .. } => CheckpointKind::Started,
-            Self::Value { .. } | Self::Failure { .. } => CheckpointKind::Outcome,
-            Self::Attempt { .. } => CheckpointKind::Attempt,
-            Self::Question { .. } | Self::Withdrawn { .. } => CheckpointKind::Question,
-            Self::Answer { .. } | Self::Refused { .. } => CheckpointKind::Answer,
-            Self::Sleep { .. } => CheckpointKind::Sleep,
-            Self::Resumed { .. } => CheckpointKind::Resumed,
-            Self::Unread { .. } => CheckpointKind::Note,
-            Self::Completed { .. }
-            | Self::Failed { .. }
-            | Self::Panicked { .. }
-            | Self::CleanUpFailed { .. }
-            | Self::TimedOut { .. }
-            | Self::Cancelled { .. }
-            | Self::Discarded
-            | Self::Continued => CheckpointKind::Ended,
-            Self::Stopped { .. } => CheckpointKind::Stopped,
-            Self::Updated { .. } => CheckpointKind::Updated,
         }
     }
 
@@ -326,6 +290,8 @@ impl CheckpointWhat {
             | Self::Unread { id, call } => Some((*id, call)),
             Self::Started { .. }
             | Self::Resumed { .. }
+            | Self::Emitted { .. }
+            | Self::Again { .. }
             | Self::Completed { .. }
             | Self::Failed { .. }
             | Self::Panicked { .. }

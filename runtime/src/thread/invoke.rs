@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Command, Thread};
+use super::{Command, RunStream, Thread};
 use crate::{
     CheckpointError, Definition, EntrypointCall, Outcome, RunError, Status,
     checkpoint::{BoxFuture, Change, Lease},
@@ -21,6 +21,7 @@ use crate::{
     runtime::Drive,
     scope::{Hold, Mode},
     storage::{self, Head},
+    stream::{Line, StreamModes},
     value::{Arguments, Payload},
 };
 
@@ -89,10 +90,21 @@ pub struct Resume<D: Definition> {
     definition: std::marker::PhantomData<fn() -> D>,
 }
 
-#[derive(Clone, Copy)]
 struct Options {
     mode: Mode,
     wait: bool,
+    max_concurrency: Option<u32>,
+    /// The reader of this drive.
+    line: Option<Arc<Line>>,
+}
+
+/// Ends a line with the drive that it is of, however that ends.
+struct Closing(Arc<Line>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// What an [`Invoke`] and a [`Resume`] have in common.
@@ -111,6 +123,35 @@ macro_rules! driven {
             self
         }
 
+        /// At most so many bodies of the run's tasks are live at a time; 0 counts as 1. Default: as the entrypoint says
+        /// (`max_concurrency = 8`), else as many as it calls.
+        ///
+        /// Calls that a task's body makes are covered by that body, and do not count. A body that waits for the outside
+        /// does not count while it does. What is said when a run is started is kept with it.
+        ///
+        /// ```
+        /// use durably::{Runtime, entrypoint, task};
+        /// use futures::future::join_all;
+        ///
+        /// #[task]
+        /// async fn fetch(n: u32) -> u32 { n }
+        ///
+        /// #[entrypoint]
+        /// async fn fetch_all(n: u32) -> Vec<u32> { join_all((0..n).map(fetch)).await }
+        ///
+        /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        /// let runtime = Runtime::builder().memory();
+        /// let outcome = runtime.thread("t")?.invoke(fetch_all(100)).max_concurrency(8).await?;
+        /// assert_eq!(outcome.completed().map(|all| all.len()), Some(100));
+        /// # Ok::<(), durably::RunError>(())
+        /// # })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn max_concurrency(mut self, limit: u32) -> Self {
+            self.drive.max_concurrency = Some(limit.max(1));
+            self
+        }
+
         /// Drives the run on the tokio pool. Dropping what this gives only detaches.
         ///
         /// # Panics
@@ -119,6 +160,58 @@ macro_rules! driven {
         #[must_use = "the run's outcome comes from this; dropping it only detaches"]
         pub fn start(self) -> Started<D::Value> {
             Started(tokio::spawn(self.into_future()))
+        }
+
+        /// Drives the run on the tokio pool, and gives what happens in it as it happens: the events of these modes, and
+        /// its outcome. Dropping what this gives does not stop the run; the run never waits for whoever reads.
+        ///
+        /// Only what is new is told: a task that answers from the journal is not. What was before, and what comes after
+        /// this drive, can be read with [`Thread::watch`].
+        ///
+        /// ```
+        /// use durably::{Runtime, StreamMode, Streamed, entrypoint, task};
+        ///
+        /// #[task]
+        /// async fn double(n: u32) -> u32 { n * 2 }
+        ///
+        /// #[entrypoint]
+        /// async fn sums(n: u32) -> u32 {
+        ///     durably::emit("off we go");
+        ///     double(double(n).await).await
+        /// }
+        ///
+        /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        /// let thread = Runtime::builder().memory().thread("t")?;
+        /// let mut run = thread.invoke(sums(3)).stream([StreamMode::Updates, StreamMode::Custom]);
+        /// let mut told = Vec::new();
+        /// while let Some(event) = run.next().await {
+        ///     match event.what {
+        ///         Streamed::Update { name, value, .. } => told.push(format!("{name} {value}")),
+        ///         Streamed::Custom { value, .. } => told.push(value.decode()?),
+        ///         _ => {}
+        ///     }
+        /// }
+        /// assert_eq!(told, ["off we go", "double 6", "double 12", "sums 12"]);
+        /// assert_eq!(run.outcome().await?.completed(), Some(12));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// # })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Panics
+        ///
+        /// Outside of a tokio runtime.
+        pub fn stream(mut self, modes: impl Into<StreamModes>) -> RunStream<D::Value> {
+            let room = self.thread.runtime.inner.environment.stream_buffer;
+            let line = Arc::new(Line::new(modes.into(), room, false));
+            self.drive.line = Some(line.clone());
+            let closing = Closing(line.clone());
+            let drive = self.into_future();
+            let started = tokio::spawn(async move {
+                let _closing = closing;
+                drive.await
+            });
+            RunStream::new(line, Started(started))
         }
         }
 
@@ -148,7 +241,7 @@ impl<D: Definition> Invoke<D> {
         Self {
             thread,
             input: call.into_input(),
-            drive: Options { mode, wait: false },
+            drive: Options { mode, wait: false, max_concurrency: None, line: None },
             if_unfinished: IfUnfinished::Refuse,
             once: false,
             deadline: None,
@@ -209,6 +302,12 @@ impl<D: Definition> Invoke<D> {
     pub fn once(mut self) -> Self {
         (self.if_unfinished, self.once) = (IfUnfinished::Resume, true);
         self
+    }
+
+    /// As awaiting it, with the value as it is recorded.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn recorded(self) -> Result<Outcome<Payload>, RunError> {
+        self.drive().await
     }
 
     /// Limits how long the run may take, from its start on, over pauses, crashes and restarts. Default: what
@@ -291,14 +390,15 @@ impl<D: Definition> Invoke<D> {
                 return Err(RunError::Unfinished { thread: thread.id, status: head.status });
             }
         };
-        drive_held::<D>(thread, hold, options.mode, head, begin).await
+        drive_held::<D>(thread, hold, options, head, begin).await
     }
 }
 
 impl<D: Definition> Resume<D> {
     pub(super) fn new(thread: Thread) -> Self {
         let mode = thread.runtime.inner.durability.into();
-        Self { thread, drive: Options { mode, wait: false }, command: None, definition: std::marker::PhantomData }
+        let drive = Options { mode, wait: false, max_concurrency: None, line: None };
+        Self { thread, drive, command: None, definition: std::marker::PhantomData }
     }
 
     /// Answers open questions and goes on, in one call: the command's answers are taken all or not at all, and the run
@@ -356,7 +456,7 @@ impl<D: Definition> Resume<D> {
                 Begin::Replay(records)
             }
         };
-        drive_held::<D>(thread, hold, options.mode, head, begin).await
+        drive_held::<D>(thread, hold, options, head, begin).await
     }
 }
 
@@ -380,7 +480,7 @@ fn held(thread: &Thread, lease: Lease) -> Arc<Hold> {
 async fn drive_held<D: Definition>(
     thread: Thread,
     hold: Arc<Hold>,
-    mode: Mode,
+    Options { mode, max_concurrency, line, .. }: Options,
     head: Option<Head>,
     begin: Begin,
 ) -> Result<Outcome<Payload>, RunError> {
@@ -388,7 +488,7 @@ async fn drive_held<D: Definition>(
     let inner = thread.runtime.inner.clone();
     let announce = Box::new(move |run: &Arc<_>| inner.announce(run));
     let environment = thread.runtime.inner.environment.clone();
-    let outcome = drive::<D>(Plan { environment, hold, mode, head, begin, announce }).await;
+    let outcome = drive::<D>(Plan { environment, hold, mode, head, begin, max_concurrency, announce, line }).await;
     driving.came(&outcome);
     drop(driving);
     thread.runtime.keep_to_retention(&thread);

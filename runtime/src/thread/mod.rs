@@ -4,29 +4,38 @@ mod answer;
 mod cancel;
 mod command;
 mod copy;
+mod export;
+mod file;
 mod fork;
 mod ground;
 mod history;
 mod invoke;
+mod kinds;
 mod prune;
 mod runs;
 mod saved;
 mod state;
+mod stream;
 mod update;
+mod watch;
 
 use std::fmt;
 
 pub use answer::Answering;
 pub use cancel::{Cancel, CancelError, Cancellation};
 pub use command::{Command, Which};
+pub use file::{ImportError, ThreadFile};
 pub use fork::Fork;
-pub use history::{Checkpoint, CheckpointKind, CheckpointWhat, History};
+pub use history::{Checkpoint, CheckpointWhat, History};
 pub use invoke::{Durability, IfUnfinished, Invoke, Resume, Started};
+pub use kinds::CheckpointKind;
 pub use prune::{Keep, Pruned, RunSize, ThreadSize};
 pub use runs::{ForkedFrom, RunSummary, Runs};
 pub use saved::RecordedValue;
 pub use state::{AnswerState, CallState, CallStatus, ThreadState};
+pub use stream::RunStream;
 pub use update::{Stage, Update};
+pub use watch::Watch;
 
 use crate::{Definition, EntrypointCall, EntrypointFn, Runtime, ThreadId};
 

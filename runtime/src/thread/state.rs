@@ -13,7 +13,7 @@ use crate::{
     AnswerKind, CallId, CallKind, CheckpointId, Failure, Question, RunError, RunNo, Status, ThreadId,
     environment::moment,
     id::Seq,
-    journal::{Answered, Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Update, Wait, Waited},
+    journal::{Again, Answered, Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Update, Wait, Waited},
     output::Recorded,
     storage::{self, Answer, Entry, EntryState, Head},
 };
@@ -34,6 +34,8 @@ pub struct ThreadState {
     pub version: u32,
     /// Which run it is.
     pub run: RunNo,
+    /// Which attempt of its entrypoint it is, from 1, where the entrypoint has a `retry`; counted anew by a resume.
+    pub attempt: u32,
     /// The run's input, as JSON text: the list of the entrypoint's parameters.
     pub input: String,
     /// When the run was started.
@@ -92,6 +94,8 @@ pub struct CallState {
     pub status: CallStatus,
     /// How many attempts are recorded.
     pub attempts: u32,
+    /// Whether its value is one that an equal call left: see `#[task(cache)]`.
+    pub cached: bool,
     /// The place of its newest record.
     pub seq: Seq,
     /// When its newest record was made.
@@ -216,6 +220,7 @@ impl Survey {
                         }
                     }
                 }
+                Record::Again(Again { reopened, .. }) => survey.reopen(&places, reopened),
                 Record::Resume(Resume { reopened, .. }) => {
                     survey.reopen(&places, reopened);
                     if std::mem::take(&mut timed_out) {
@@ -227,7 +232,7 @@ impl Survey {
                     survey.withdraw(&places, &cut, true);
                 }
                 Record::End(End { how, .. }) => timed_out = matches!(how, Ended::TimedOut { .. }),
-                Record::Start(_) | Record::Unread(_) | Record::Update(_) => {}
+                Record::Start(_) | Record::Unread(_) | Record::Emitted(_) | Record::Update(_) => {}
             }
         }
         survey
@@ -245,6 +250,7 @@ impl Survey {
                 line: call.line,
                 status: CallStatus::Reopened,
                 attempts: 0,
+                cached: false,
                 seq,
                 at: moment(at_ms),
                 started: None,
@@ -315,8 +321,8 @@ impl CallState {
 
     /// It has an outcome.
     fn end(&mut self, outcome: &Outcome) {
-        let Outcome { recorded, attempts, at_ms, took_ms, answered, .. } = outcome;
-        self.attempts = *attempts;
+        let Outcome { recorded, attempts, at_ms, took_ms, cached, answered, .. } = outcome;
+        (self.attempts, self.cached) = (*attempts, *cached);
         let waited = self.started.filter(|_| matches!(self.status, CallStatus::Asking | CallStatus::Waiting { .. }));
         let took = match waited {
             Some(began) => moment(*at_ms).duration_since(began).unwrap_or_default(),
@@ -338,6 +344,16 @@ impl CallState {
 fn size(failure: &Failure) -> usize {
     let typed = failure.typed.as_ref().map_or(0, |typed| typed.bytes.len());
     typed + failure.messages().iter().map(String::len).sum::<usize>()
+}
+
+/// Which attempt of the entrypoint the newest of these records are of.
+fn attempt(records: &[(Seq, Record)]) -> u32 {
+    let newest = records.iter().rev().find_map(|(_, record)| match record {
+        Record::Again(again) => Some(again.number + 1),
+        Record::Resume(_) => Some(1),
+        _ => None,
+    });
+    newest.unwrap_or(1)
 }
 
 impl Thread {
@@ -385,6 +401,7 @@ impl Thread {
             entrypoint: head.entrypoint,
             version: head.version,
             run: head.run,
+            attempt: attempt(records),
             input,
             started,
             reason: head.reason,

@@ -221,6 +221,7 @@ impl<D: Definition> Stage<D> {
             limit_ms: D::SPEC.timeout.map(length_ms),
             tags: head.tags.clone(),
             forked: None,
+            max_concurrency: None,
         });
         storage::record_changes(&thread.id, run, Seq(0), &record, &mut ground.changes)?;
         storage::head_changes(&thread.id, &head, &mut ground.changes)?;

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use durably::{
-    CallId, CallState, CallStatus, CheckpointId, Durability, Outcome, RunError, Runtime, Status, Thread, ThreadState,
+    CallId, CallState, CallStatus, CheckpointId, Durability, Outcome, RunError, Runtime, Status, StreamEvent, Thread,
+    ThreadState,
     checkpoint::{Commit, MemoryCheckpointer},
     testing::FaultyCheckpointer,
 };
@@ -12,6 +13,7 @@ use super::{
     flow::{Call, Fault, Step, flow},
     lab::Lab,
     make::{Kind, children},
+    told::{self, Reader},
 };
 
 /// How often a run may pause, or be resumed after a failure; more is a run that does not come on.
@@ -30,6 +32,8 @@ struct Driven {
     end: End,
     after: ThreadState,
     commits: Vec<Commit>,
+    /// What a reader was told by this drive and by those before it, which it came back to.
+    told: Vec<StreamEvent>,
 }
 
 /// One flow and what its processes share.
@@ -57,7 +61,7 @@ impl<'a> Case<'a> {
 
     /// Checks everything that holds of any flow; what does not, as a message.
     pub(super) async fn check(&mut self) -> Result<(), String> {
-        let live = self.drive(&[]).await.map_err(|error| format!("live: {error}"))?;
+        let live = self.drive(&[], &[]).await.map_err(|error| format!("live: {error}"))?;
         self.check_started(&live)?;
         Self::check_detached(&live)?;
         for cut in 0..=live.commits.len() {
@@ -72,7 +76,7 @@ impl<'a> Case<'a> {
 
     /// Forks the run at every one of its records, on its own thread or on another, and goes on with each fork.
     pub(super) async fn check_forks(&mut self) -> Result<(), String> {
-        let live = self.drive(&[]).await.map_err(|error| format!("live: {error}"))?;
+        let live = self.drive(&[], &[]).await.map_err(|error| format!("live: {error}"))?;
         self.check_started(&live)?;
         let records = live.after.checkpoint.seq().get();
         for seq in 0..=records {
@@ -84,7 +88,8 @@ impl<'a> Case<'a> {
             let fork = thread.fork(at).discard_unfinished();
             let fork = if self.lab.below(2) == 0 { fork.to("other") } else { fork };
             let forked = fork.await.map_err(|error| place(error.to_string()))?;
-            let driven = tokio::time::timeout(self.limit, self.drive_thread(&forked, &recorder)).await;
+            let reader = Reader::of_fork(&forked, &self.lab);
+            let driven = tokio::time::timeout(self.limit, self.drive_thread(&forked, &recorder, reader)).await;
             let driven = driven.unwrap_or_else(|_| Err("it hangs".to_owned())).map_err(place)?;
             self.check_started(&driven).map_err(place)?;
             Self::check_detached(&driven).map_err(place)?;
@@ -112,7 +117,7 @@ impl<'a> Case<'a> {
     ) -> Result<(), String> {
         self.cuts += 1;
         let place = |error: String| format!("after {cut} of {} commits: {error}", commits.len());
-        let driven = self.drive(&commits[..cut]).await.map_err(place)?;
+        let driven = self.drive(&commits[..cut], &oracle.told).await.map_err(place)?;
         self.check_started(&driven).map_err(place)?;
         Self::check_detached(&driven).map_err(place)?;
         let complete = driven
@@ -136,7 +141,7 @@ impl<'a> Case<'a> {
     async fn check_mended(&mut self, live: Driven) -> Result<(), String> {
         let place = |error: String| format!("mended: {error}");
         let mut commits = live.commits;
-        let driven = self.drive(&commits).await.map_err(place)?;
+        let driven = self.drive(&commits, &live.told).await.map_err(place)?;
         self.check_started(&driven).map_err(place)?;
         Self::check_detached(&driven).map_err(place)?;
         let from = commits.len();
@@ -156,16 +161,18 @@ impl<'a> Case<'a> {
     }
 
     /// Drives the flow on what these commits leave, over all its pauses, to its end.
-    async fn drive(&self, commits: &[Commit]) -> Result<Driven, String> {
-        match tokio::time::timeout(self.limit, self.drive_on(commits)).await {
+    async fn drive(&self, commits: &[Commit], seen: &[StreamEvent]) -> Result<Driven, String> {
+        match tokio::time::timeout(self.limit, self.drive_on(commits, seen)).await {
             Ok(driven) => driven,
             Err(_) => Err("it hangs".to_owned()),
         }
     }
 
-    async fn drive_on(&self, commits: &[Commit]) -> Result<Driven, String> {
+    async fn drive_on(&self, commits: &[Commit], seen: &[StreamEvent]) -> Result<Driven, String> {
         let (runtime, recorder) = self.open(commits);
-        self.drive_thread(&runtime.thread("t").unwrap(), &recorder).await
+        let thread = runtime.thread("t").unwrap();
+        let reader = Reader::back(&thread, &self.lab, seen, told::records(commits));
+        self.drive_thread(&thread, &recorder, reader).await
     }
 
     /// A runtime on what these commits leave.
@@ -181,11 +188,16 @@ impl<'a> Case<'a> {
         (runtime, recorder)
     }
 
-    async fn drive_thread(&self, thread: &Thread, recorder: &FaultyCheckpointer) -> Result<Driven, String> {
+    async fn drive_thread(
+        &self,
+        thread: &Thread,
+        recorder: &FaultyCheckpointer,
+        mut reader: Reader<'_>,
+    ) -> Result<Driven, String> {
         let before = thread.state().await.map_err(|error| error.to_string())?;
         let mut outcome = match &before {
-            None => thread.invoke(flow(self.flow.clone())).await,
-            Some(_) => thread.resume(flow).await,
+            None => reader.while_it_runs(thread.invoke(flow(self.flow.clone()))).await,
+            Some(_) => reader.while_it_runs(thread.resume(flow)).await,
         };
         for _ in 0..PAUSES {
             let end = match outcome {
@@ -206,19 +218,22 @@ impl<'a> Case<'a> {
                         let answer = question.decode::<u32>().unwrap() + 100;
                         thread.answer(question.id(), answer).await.map_err(|error| error.to_string())?;
                     }
-                    outcome = thread.resume(flow).await;
+                    outcome = reader.while_it_runs(thread.resume(flow)).await;
                     continue;
                 }
                 Ok(Outcome::Sleeping { until }) => {
                     self.lab.set_clock(until);
-                    outcome = thread.resume(flow).await;
+                    outcome = reader.while_it_runs(thread.resume(flow)).await;
                     continue;
                 }
                 Ok(other) => return Err(format!("{other:?}")),
                 Err(error) => return Err(error.to_string()),
             };
             let after = thread.state().await.map_err(|error| error.to_string())?.unwrap();
-            return Ok(Driven { before, end, after, commits: recorder.recorded() });
+            let told = reader.told()?;
+            let (End::Completed(trace) | End::Failed(Fault { trace, .. })) = &end;
+            told::check(thread, &told, &after, trace).await?;
+            return Ok(Driven { before, end, after, commits: recorder.recorded(), told });
         }
         Err("it pauses again and again".to_owned())
     }

@@ -59,6 +59,8 @@ pub(super) enum Step {
     Sleep(u64),
     /// Waits for an answer.
     Ask(u32),
+    /// Tells whoever reads the run.
+    Tell(u32),
 }
 
 /// A task's call.
@@ -294,6 +296,10 @@ fn run(step: Step, trace: Trace) -> Boxed<Result<(), Fault>> {
             Step::Ask(what) => {
                 let answer: u32 = durably::interrupt(format!("question {what}"), &what).await;
                 trace.saw(format!("answer {answer}"));
+            }
+            Step::Tell(what) => {
+                trace.saw(format!("told {what}"));
+                durably::emit(&what);
             }
         }
         Ok(())

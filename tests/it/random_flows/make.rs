@@ -50,6 +50,7 @@ impl Maker<'_> {
                 11 => Step::Now,
                 12 => [Step::Random, Step::Patched][self.dice.below(2)].clone(),
                 13 => Step::Sleep([0, 3, 100_000][self.dice.below(3)]),
+                5 | 15 => Step::Tell(u32::try_from(self.dice.below(4)).unwrap()),
                 14 => Step::Ask(u32::try_from(self.dice.below(3)).unwrap()),
                 _ => Step::Task(self.call(depth)),
             };
@@ -174,7 +175,7 @@ pub(super) fn smaller(step: &Step) -> Vec<Step> {
         Step::Handled(call) => calls(call, &Step::Handled, &mut out),
         Step::Detached(call) => calls(call, &Step::Detached, &mut out),
         Step::Equal(call, times) => calls(call, &|call| Step::Equal(call, *times), &mut out),
-        Step::Now | Step::Random | Step::Patched | Step::Sleep(_) | Step::Ask(_) => {}
+        Step::Now | Step::Random | Step::Patched | Step::Sleep(_) | Step::Ask(_) | Step::Tell(_) => {}
     }
     out
 }
@@ -196,6 +197,6 @@ pub(super) fn children(step: &Step) -> Vec<&Step> {
         Step::Task(call) | Step::Handled(call) | Step::Detached(call) | Step::Equal(call, _) => {
             call.inner.as_deref().into_iter().collect()
         }
-        Step::Now | Step::Random | Step::Patched | Step::Sleep(_) | Step::Ask(_) => Vec::new(),
+        Step::Now | Step::Random | Step::Patched | Step::Sleep(_) | Step::Ask(_) | Step::Tell(_) => Vec::new(),
     }
 }

@@ -7,6 +7,7 @@ mod dice;
 mod flow;
 mod lab;
 mod make;
+mod told;
 
 use std::time::Duration;
 

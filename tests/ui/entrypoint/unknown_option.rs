@@ -1,6 +1,6 @@
 use durably::entrypoint;
 
-#[entrypoint(versoin = 2, retry)]
+#[entrypoint(versoin = 2, cache)]
 async fn flow() -> u8 {
     0
 }

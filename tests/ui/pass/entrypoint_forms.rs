@@ -53,6 +53,20 @@ async fn r#type(r#in: String) -> Result<String, String> {
     Ok(r#in)
 }
 
+#[entrypoint(retry, max_concurrency = 3)]
+async fn again(n: u8) -> anyhow::Result<u8> {
+    Ok(n)
+}
+
+#[entrypoint(retry(max_attempts = 2, retry_on = is_odd), retry(jitter = false))]
+async fn again_sometimes(#[previous] last: Option<u8>) -> Result<Final<Draft, u8>, u8> {
+    last.map(|save| Final { value: Draft(String::new()), save }).ok_or(3)
+}
+
+fn is_odd(n: &u8) -> bool {
+    n % 2 == 1
+}
+
 #[cfg(any())]
 #[entrypoint]
 async fn absent(missing: Missing) {}
@@ -71,5 +85,5 @@ fn main() {
     use flows::digest;
     takes(digest);
     let _ = (digest(vec![]), flows::nothing(), plain((1, 2), 3), last_alone(), impure(1));
-    let _ = (r#type(String::new()), outer(vec![]));
+    let _ = (r#type(String::new()), outer(vec![]), again(1), again_sometimes());
 }

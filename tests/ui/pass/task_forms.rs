@@ -189,6 +189,27 @@ fn assert_send<T: Send>(it: T) -> T {
     it
 }
 
+impl Service {
+    #[task(cache(ttl = "1d", key = "{self.region()}/{of}", version = 3), retry, idle_timeout = "5s")]
+    async fn cached(&self, of: &str) -> anyhow::Result<usize> {
+        Ok(of.len())
+    }
+
+    fn region(&self) -> &'static str {
+        "eu"
+    }
+}
+
+#[task(blocking, cache)]
+fn cached_blocking(bytes: Vec<u8>) -> Vec<u8> {
+    bytes
+}
+
+#[task(cache(key = "{value.len()}"), skip(value))]
+async fn cached_generic<T: AsRef<[u8]> + Send>(value: &Vec<T>) -> usize {
+    value.len()
+}
+
 fn main() {
     let _ = || {
         let urls = ["a".to_owned()];
@@ -204,6 +225,8 @@ fn main() {
             let _ = (service.by_ref("u").await, service.exclusive(String::new()).await);
             let _ = (service.get("u", Context { name: "n" }).await, service.twice("u").await);
             let _ = (Service::associated(&service).await, Arc::new(Service).shared().await, service.by_value().await);
+            let _ = (Service.cached("x").await, cached_blocking(vec![]).await, cached_generic(&vec!["x"]).await);
+            let _ = plain(1, (2, 3), &[], &4).cache(durably::CachePolicy::new().key("k")).await;
             let _ = (r#type(1).await, never_returns().await, present(1).await);
         });
     };

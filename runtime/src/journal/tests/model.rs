@@ -108,8 +108,8 @@ impl Model {
                         ahead => model.order.insert(outcomes[outcomes.len() - ahead], entry),
                     }
                 }
-                Record::Resume(Resume { reopened, .. }) => model.void(reopened),
-                Record::Start(_) | Record::End(_) | Record::Update(_) | Record::Cancel(_) => {}
+                Record::Resume(Resume { reopened, .. }) | Record::Again(Again { reopened, .. }) => model.void(reopened),
+                Record::Start(_) | Record::Emitted(_) | Record::End(_) | Record::Update(_) | Record::Cancel(_) => {}
             }
         }
         model

@@ -12,6 +12,7 @@ fn info(dice: &mut Dice) -> CallInfo {
         CallKind::Now,
         CallKind::Random,
         CallKind::Patch,
+        CallKind::Approval,
     ];
     CallInfo {
         id: id(dice),
@@ -24,6 +25,7 @@ fn info(dice: &mut Dice) -> CallInfo {
         preview: text(dice),
         file: text(dice).into(),
         line: u32::try_from(dice.below(1 << 20)).unwrap(),
+        within: around(dice),
     }
 }
 
@@ -39,6 +41,10 @@ fn ids(dice: &mut Dice) -> Vec<CallId> {
     (0..dice.below(4)).map(|_| id(dice)).collect()
 }
 
+fn around(dice: &mut Dice) -> Vec<Around> {
+    (0..dice.below(3)).map(|_| Around { id: id(dice), name: text(dice).into() }).collect()
+}
+
 fn text(dice: &mut Dice) -> String {
     (0..dice.below(40)).filter_map(|_| char::from_u32(u32::try_from(dice.below(0x3000)).unwrap())).collect()
 }
@@ -51,7 +57,11 @@ fn recorded(dice: &mut Dice) -> Recorded {
     if dice.one_in(2) {
         return Recorded::Value(payload(dice));
     }
-    let kind = if dice.one_in(2) { TaskErrorKind::Failed } else { TaskErrorKind::TimedOut { limit_ms: dice.next() } };
+    let kind = match dice.below(3) {
+        0 => TaskErrorKind::Failed,
+        1 => TaskErrorKind::TimedOut { limit_ms: dice.next(), elapsed_ms: dice.next() },
+        _ => TaskErrorKind::Silent { limit_ms: dice.next(), elapsed_ms: dice.next() },
+    };
     let typed = dice.one_in(2).then(|| payload(dice));
     Recorded::Failure(Failure { typed, kind, chain: (0..dice.below(3)).map(|_| text(dice)).collect() })
 }
@@ -79,7 +89,7 @@ fn asked(dice: &mut Dice) -> Asked {
 
 fn record(dice: &mut Dice) -> Record {
     let at_ms = dice.next();
-    match dice.below(8) {
+    match dice.below(11) {
         0 => Record::Start(Start {
             entrypoint: text(dice),
             version: 1,
@@ -87,6 +97,7 @@ fn record(dice: &mut Dice) -> Record {
             digest: [7; 32],
             previous: dice.one_in(2).then(|| (RunNo(dice.clone().next().to_be_bytes()[0].into()), Seq(3))),
             at_ms,
+            max_concurrency: dice.one_in(2).then_some(8),
             limit_ms: dice.one_in(2).then(|| dice.next()),
             tags: [(text(dice), text(dice))].into(),
             forked: dice.one_in(2).then(|| origin(dice)),
@@ -107,6 +118,8 @@ fn record(dice: &mut Dice) -> Record {
             attempts: 3,
             at_ms,
             took_ms: u32::MAX,
+            cached: dice.one_in(2),
+            asked: dice.one_in(2),
             answered: dice.one_in(2).then(|| answered(dice)),
         }),
         2 => Record::Attempt(Attempt {
@@ -127,6 +140,8 @@ fn record(dice: &mut Dice) -> Record {
         }
         4 => Record::Resume(Resume { reopened: ids(dice), at_ms }),
         5 => Record::Unread(Unread { call: info(dice), ahead: u32::try_from(dice.below(300)).unwrap() }),
+        9 => Record::Emitted(Emitted { id: id(dice), within: around(dice), value: payload(dice), at_ms }),
+        8 => Record::Again(Again { number: 1, error: text(dice), reopened: ids(dice), at_ms, next_ms: dice.next() }),
         6 => {
             let why = match dice.one_in(2) {
                 true => Why::Asked { reason: dice.one_in(2).then(|| text(dice)) },
@@ -176,7 +191,7 @@ fn any_bytes_are_a_record_or_an_error() {
             let mut bytes: Vec<u8> = (0..dice.below(60)).map(|_| dice.next().to_be_bytes()[0]).collect();
             // Most of them past the first checks.
             if bytes.len() > 1 && !dice.one_in(4) {
-                (bytes[0], bytes[1]) = (1, u8::try_from(dice.below(8)).unwrap());
+                (bytes[0], bytes[1]) = (1, u8::try_from(dice.below(10)).unwrap());
             }
             bytes
         } else {
@@ -254,6 +269,7 @@ fn a_second_start_is_no_journal() {
         digest: [0; 32],
         previous: None,
         at_ms: 0,
+        max_concurrency: None,
         limit_ms: None,
         tags: [].into(),
         forked: None,
