@@ -37,7 +37,7 @@ fn what_expires_between_answer_and_claim_is_not_claimed() {
         let office = Office::new();
         let approvals = office.open(&world);
         let pending = approved(&approvals, office.payment(1, 7)).await;
-        office.clock.forward(HOUR - Duration::from_millis(1));
+        office.clock.forward(HOUR.checked_sub(Duration::from_millis(1)).unwrap());
         assert_eq!(state(&approvals, &pending.id).await, State::Approved);
         office.clock.forward(Duration::from_millis(1));
         let error = claimed(&approvals, &pending).await.unwrap_err();
@@ -62,7 +62,7 @@ fn what_expires_between_claim_and_effect_is_not_begun() {
         let office = Office::new();
         let approvals = office.open(&world);
         let pending = approved(&approvals, office.payment(1, 7)).await;
-        office.clock.forward(HOUR - Duration::from_secs(1));
+        office.clock.forward(HOUR.checked_sub(Duration::from_secs(1)).unwrap());
         let permit = claimed(&approvals, &pending).await.unwrap();
         office.clock.forward(Duration::from_secs(2));
         let error = permit.execute(office.pays()).await.unwrap_err();
@@ -110,7 +110,7 @@ fn what_is_expired_stays_so_whatever_the_clock_does() {
             assert!(matches!(error, ApprovalError::Expired), "{error}");
             // What was seen counts also where nothing had come of it: a refusal at the end of the hour.
             let seen = approved(&approvals, office.payment_of(&format!("{action}, seen"), 1, 7)).await;
-            office.clock.forward(HOUR - Duration::from_millis(1));
+            office.clock.forward(HOUR.checked_sub(Duration::from_millis(1)).unwrap());
             let wrong = approvals.claim::<Payment>(&worker("payer"), &seen.id, &super::digest("ab")).await;
             assert!(matches!(wrong, Err(ApprovalError::DigestMismatch { .. })), "{wrong:?}");
             office.clock.back(jump);
