@@ -7,7 +7,7 @@
 //! base 16  ordinal v  kind 1  scope 16  frame 1 [16]  name s  digest 32  length v  preview s  file s  line v
 //! attempts v  at_ms v  took_ms v  form 1  fingerprint 8 value s | failure s  [answered s]
 //! v: LEB128;  s: v bytes, and they;  frame: 0 none, 1 the scope, 2 another one;  failure, answered: MessagePack by position;
-//! form: 0 a value, 1 a failure, and 2 if it is cached, and 4 if something was asked in it;  answered: only of a question's
+//! form: 0 a value, 1 a failure; and 2 if it is cached, 4 if something was asked in it, 8 if it is answered: a question's
 //! ```
 
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use crate::{
 const FAILURE: u8 = 1;
 const CACHED: u8 = 2;
 const ASKED: u8 = 4;
+const ANSWERED: u8 = 8;
 
 pub(super) fn write(outcome: &Outcome, bytes: &mut Vec<u8>) {
     let Outcome { call, recorded, attempts, at_ms, took_ms, cached, asked, answered } = outcome;
@@ -31,7 +32,8 @@ pub(super) fn write(outcome: &Outcome, bytes: &mut Vec<u8>) {
     for number in [u64::from(*attempts), *at_ms, u64::from(*took_ms)] {
         write_number(number, bytes);
     }
-    let form = if *cached { CACHED } else { 0 } | if *asked { ASKED } else { 0 };
+    let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
+    let form = flag(CACHED, *cached) | flag(ASKED, *asked) | flag(ANSWERED, answered.is_some());
     match &**recorded {
         Recorded::Value(Payload { fingerprint, bytes: value }) => {
             bytes.push(form);
@@ -92,7 +94,7 @@ pub(super) fn read(bytes: &[u8], names: &mut Names) -> Result<Outcome, RecordErr
     let (attempts, at_ms, took_ms) = (rest.small()?, rest.number()?, rest.small()?);
     let form = rest.byte()?;
     let (cached, asked) = (form & CACHED != 0, form & ASKED != 0);
-    let recorded = match form & !(CACHED | ASKED) {
+    let recorded = match form & !(CACHED | ASKED | ANSWERED) {
         0 => {
             let fingerprint = u64::from_le_bytes(*rest.array()?);
             Recorded::Value(Payload { fingerprint, bytes: rest.bytes()?.to_vec() })
@@ -100,7 +102,7 @@ pub(super) fn read(bytes: &[u8], names: &mut Names) -> Result<Outcome, RecordErr
         FAILURE => Recorded::Failure(rest.packed("failure")?),
         other => return Err(RecordError(format!("neither a value nor a failure, but {other}"))),
     };
-    let answered = if rest.0.is_empty() { None } else { Some(rest.packed("note of an answer")?) };
+    let answered = if form & ANSWERED == 0 { None } else { Some(rest.packed("note of an answer")?) };
     match rest.0.len() {
         0 => Ok(Outcome { call, recorded: Arc::new(recorded), attempts, at_ms, took_ms, cached, asked, answered }),
         left => Err(RecordError(format!("{left} bytes after the record's end"))),
