@@ -131,10 +131,18 @@ impl Approvals {
     /// [`ApprovalError::Forbidden`] for whoever has no part in it, [`ApprovalError::Corrupt`] if an entry, or the action
     /// itself, is not as it was left.
     pub async fn audit(&self, who: &Principal, action: &ActionId) -> Result<Vec<AuditEntry>, ApprovalError> {
-        let desk = self.rows.load_unchecked(&who.tenant, action, self.clock_ms()).await?;
+        let mut desk = self.rows.load_unchecked(&who.tenant, action, self.clock_ms()).await?;
+        let entries = loop {
+            self.has_a_part(who, desk.action.as_ref().ok_or(ApprovalError::Forbidden)?).await?;
+            let entries = self.rows.audit(&desk.thread).await?;
+            // The action and its entries are two reads: a step between them is no damage.
+            let now = self.rows.load_unchecked(&who.tenant, action, self.clock_ms()).await?;
+            if now.head == desk.head {
+                break entries;
+            }
+            desk = now;
+        };
         let found = desk.action.as_ref().ok_or(ApprovalError::Forbidden)?;
-        self.has_a_part(who, found).await?;
-        let entries = self.rows.audit(&desk.thread).await?;
         chained(&entries)?;
         let (entry, hash) = entries.last().ok_or_else(|| broken(0, "it is empty"))?;
         rows::fits(found, entries.len(), *hash, entry.after)?;
