@@ -18,6 +18,7 @@ impl ::durably::__private::Definition for __durably_flow {
     type Input = (u8,);
     type Output = Result<u8, FlowError>;
     type Value = u8;
+    type Save = u8;
     const SPEC: ::durably::__private::EntrypointSpec = ::durably::__private::EntrypointSpec::new(
             "flow",
             ::durably::__private::module_path!(),
