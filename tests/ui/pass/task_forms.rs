@@ -206,7 +206,7 @@ fn cached_blocking(bytes: Vec<u8>) -> Vec<u8> {
 }
 
 #[task(cache(key = "{value.len()}"), skip(value))]
-async fn cached_generic<T: AsRef<[u8]> + Send>(value: &Vec<T>) -> usize {
+async fn cached_generic<T: AsRef<[u8]> + Send + Sync>(value: &Vec<T>) -> usize {
     value.len()
 }
 
