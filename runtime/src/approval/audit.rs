@@ -137,7 +137,8 @@ impl Approvals {
             let entries = self.rows.audit(&desk.thread).await?;
             // The action and its entries are two reads: a step between them is no damage.
             let now = self.rows.load_unchecked(&who.tenant, action, self.clock_ms()).await?;
-            if now.head == desk.head {
+            let end = |desk: &rows::Desk| desk.action.as_ref().map(|action| action.audit);
+            if end(&now) == end(&desk) {
                 break entries;
             }
             desk = now;
