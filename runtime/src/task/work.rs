@@ -96,6 +96,8 @@ async fn until_one_counts<T: Send + 'static>(
             run.fail(RunError::Value { what: format!("the output of task {:?}", spec.name), source });
             return;
         }
+        // Before its record: if this panics, the run must not have gone on with the outcome on another thread.
+        drop(output);
         let took = u32::try_from(began.elapsed().as_millis()).unwrap_or(u32::MAX);
         if let (Some(making), Recorded::Value(value)) = (making.take(), &recorded) {
             making.keep(&run, slot, spec, value).await;
