@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::hex::hex;
+
 /// The name of a thread: one conversation or job, named by the caller.
 ///
 /// A thread id is data: any UTF-8 of 1 to 512 bytes, with anything in it (slashes, colons, NUL, right-to-left marks).
@@ -62,11 +64,7 @@ impl ThreadId {
     /// The id of something of ours that is kept like a thread and is none: longer than any user's can be, so that no
     /// user's id is the same or reaches it. `space`: what sort of thing, a short word; `name`: which one, any bytes.
     pub(crate) fn reserved(space: &'static str, name: &[u8]) -> Self {
-        let digest = Sha256::digest(name);
-        let mut id = format!("{space}/");
-        for byte in digest {
-            let _ = fmt::Write::write_fmt(&mut id, format_args!("{byte:02x}"));
-        }
+        let mut id = format!("{space}/{}", hex(&Sha256::digest(name)));
         id.push_str(&".".repeat(Self::RESERVED_BYTES.saturating_sub(id.len())));
         Self(id.into())
     }

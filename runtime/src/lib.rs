@@ -94,6 +94,7 @@
 #![forbid(unsafe_code)]
 
 // What everything else is made of.
+mod hex;
 mod id;
 mod panics;
 mod value;

@@ -9,14 +9,16 @@ pub(crate) use inbox::{
     Answer, Entry, EntryState, Stored, answer_changes, answer_open, entry, inbox, named, open_changes, open_questions,
     remove_answers, take_changes, withdraw_changes,
 };
-pub(crate) use runs::{kept, load_records, load_stored, oldest, oldest_changes, records_of, run_rows, saved};
+pub(crate) use runs::{
+    kept, load_record, load_records, load_run, load_stored, oldest, oldest_changes, records_of, run_rows, saved,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     CheckpointError, RunError, ThreadId,
     checkpoint::{Change, Checkpointer, Key, Listing, rows},
     id::{RunNo, Seq},
-    journal::{Names, Record},
+    journal::Record,
 };
 
 /// The longest reason that a head keeps, in bytes; the whole error went to the caller.
@@ -225,50 +227,6 @@ pub(crate) fn record_changes(
 ) -> Result<(), CheckpointError> {
     let key = Key::Record { run: run.0, seq: seq.0, chunk: 0 };
     rows::seal(thread, key, &record.to_bytes(), rows::PAYLOAD_LIMIT, changes)
-}
-
-/// The records of a run, whole and in order from its start.
-pub(crate) async fn load_run(
-    checkpointer: &Arc<dyn Checkpointer>,
-    thread: &ThreadId,
-    run: RunNo,
-) -> Result<Vec<(Seq, Record)>, RunError> {
-    let first = Key::Record { run: run.0, seq: 0, chunk: 0 };
-    let last = Key::Record { run: run.0, seq: u32::MAX, chunk: u16::MAX };
-    let stored = checkpointer.scan(thread, first, last).await?;
-    let items = rows::unseal(thread, stored).map_err(|error| corrupt_record(thread, run, error))?;
-    let mut records = Vec::with_capacity(items.len());
-    let mut names = Names::default();
-    for (key, bytes) in items {
-        let Key::Record { seq, .. } = key else { continue };
-        let damage = |detail: String| RunError::Corrupt { thread: thread.clone(), run, seq: Seq(seq), detail };
-        if seq as usize != records.len() {
-            return Err(damage(format!("record {} is missing before it", records.len())));
-        }
-        let record = Record::from_bytes(&bytes, &mut names).map_err(|error| damage(error.0))?;
-        records.push((Seq(seq), record));
-    }
-    Ok(records)
-}
-
-/// One record of a run.
-pub(crate) async fn load_record(
-    checkpointer: &Arc<dyn Checkpointer>,
-    thread: &ThreadId,
-    run: RunNo,
-    seq: Seq,
-) -> Result<Option<Record>, RunError> {
-    let first = Key::Record { run: run.0, seq: seq.0, chunk: 0 };
-    let last = Key::Record { run: run.0, seq: seq.0, chunk: u16::MAX };
-    let stored = checkpointer.scan(thread, first, last).await?;
-    let items = rows::unseal(thread, stored).map_err(|error| corrupt_record(thread, run, error))?;
-    let Some((_, bytes)) = items.into_iter().next() else { return Ok(None) };
-    Record::from_bytes(&bytes, &mut Names::default()).map(Some).map_err(|error| RunError::Corrupt {
-        thread: thread.clone(),
-        run,
-        seq,
-        detail: error.0,
-    })
 }
 
 /// Names the record that a damaged row belongs to.

@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::hex::{hex, unhex};
+
 /// The digest of a proposal: SHA-256 over a domain, the length, and the canonical text. Shown as 64 hex digits.
 ///
 /// ```
@@ -108,28 +110,6 @@ impl fmt::Debug for IdempotencyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// Bytes as lower-case hex digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string never fails.
-        let _ = fmt::Write::write_fmt(&mut text, format_args!("{byte:02x}"));
-        text
-    })
-}
-
-/// 32 bytes from 64 lower-case hex digits.
-pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    if digits.len() != 64 || !digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 /// RFC 4648, section 5, without padding.

@@ -12,9 +12,11 @@ use sha2::{Digest as _, Sha256};
 use super::{
     Account, Digest, RevisionId,
     canonical::{CanonicalError, CanonicalFault, Json},
-    digest::{hex, unhex},
 };
-use crate::environment::millis;
+use crate::{
+    environment::millis,
+    hex::{hex, unhex},
+};
 
 /// A policy by its name and version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

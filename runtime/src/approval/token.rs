@@ -2,11 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{
-    Digest,
-    digest::{hex, unhex},
-    rows::sha256,
-};
+use super::{Digest, rows::sha256};
+use crate::hex::{hex, unhex};
 
 /// Lets somebody answer once. The store has only its hash. Shown by [`reveal`](Self::reveal) alone, never by `Debug`.
 #[derive(Clone, PartialEq, Eq)]

@@ -7,11 +7,10 @@ use sha2::{Digest as _, Sha256};
 use super::{
     ContentRef, Delivery, Digest, PolicyRef, RevisionId,
     canonical::{Json, Node},
-    digest::hex,
     proposal::Document,
     text::{self, Deceit},
 };
-use crate::environment::moment;
+use crate::{environment::moment, hex::hex};
 
 /// One field of a proposal, as a reviewer is shown it.
 #[derive(Clone, Debug, PartialEq, Eq)]

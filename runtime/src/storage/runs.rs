@@ -68,6 +68,26 @@ pub(crate) async fn records_of(
     Ok(low)
 }
 
+/// The records of a run, whole and in order from its start.
+pub(crate) async fn load_run(
+    checkpointer: &Arc<dyn Checkpointer>,
+    thread: &ThreadId,
+    run: RunNo,
+) -> Result<Vec<(Seq, Record)>, RunError> {
+    load_records(checkpointer, thread, run, (0, u32::MAX)).await
+}
+
+/// One record of a run.
+pub(crate) async fn load_record(
+    checkpointer: &Arc<dyn Checkpointer>,
+    thread: &ThreadId,
+    run: RunNo,
+    seq: Seq,
+) -> Result<Option<Record>, RunError> {
+    let records = load_records(checkpointer, thread, run, (seq.0, seq.0)).await?;
+    Ok(records.into_iter().next().map(|(_, record)| record))
+}
+
 /// The records of a run from `from` to `to`, both included, as far as they are there.
 pub(crate) async fn load_records(
     checkpointer: &Arc<dyn Checkpointer>,
@@ -83,8 +103,9 @@ pub(crate) async fn load_records(
     for (key, bytes) in items {
         let Key::Record { seq, .. } = key else { continue };
         let damage = |detail: String| RunError::Corrupt { thread: thread.clone(), run, seq: Seq(seq), detail };
-        if seq as usize != from as usize + records.len() {
-            return Err(damage("the record before it is missing".to_owned()));
+        let wanted = from as usize + records.len();
+        if seq as usize != wanted {
+            return Err(damage(format!("record {wanted} is missing before it")));
         }
         records.push((Seq(seq), Record::from_bytes(&bytes, &mut names).map_err(|error| damage(error.0))?));
     }

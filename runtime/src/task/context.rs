@@ -1,10 +1,8 @@
 //! What a task's body can ask about itself.
 
-use std::fmt::Write as _;
-
 use sha2::{Digest as _, Sha256};
 
-use crate::scope::Ambient;
+use crate::{hex::hex, scope::Ambient};
 
 /// Which attempt of its task the running body is, from 1; 1 outside of a run.
 ///
@@ -50,10 +48,5 @@ pub fn idempotency_key() -> Option<String> {
         .chain_update(call.base.to_be_bytes())
         .chain_update(call.ordinal.to_be_bytes())
         .finalize();
-    let mut hex = String::with_capacity(64);
-    for byte in digest {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    Some(hex)
+    Some(hex(&digest))
 }

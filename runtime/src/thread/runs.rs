@@ -129,17 +129,7 @@ impl Thread {
         }
         let last = Seq(records.saturating_sub(1));
         let last = storage::load_record(self.runtime.checkpointer(), &self.id, run, last).await?;
-        Ok(match last {
-            Some(Record::Update(_) | Record::End(End { how: Ended::Completed { .. } | Ended::Continued, .. })) => {
-                Status::Completed
-            }
-            Some(Record::End(End {
-                how: Ended::Failed { .. } | Ended::Panicked { .. } | Ended::Unclean { .. } | Ended::TimedOut { .. },
-                ..
-            })) => Status::Failed,
-            // Given up; a damaged one without a record of that.
-            _ => Status::Cancelled,
-        })
+        Ok(status_after(last.as_ref()))
     }
 
     /// The checkpoint before a run's first.
@@ -162,6 +152,21 @@ impl Thread {
         }
         let records = storage::records_of(self.runtime.checkpointer(), &self.id, before).await?;
         Ok(records.checked_sub(1).map(|seq| CheckpointId { run: before, seq: Seq(seq) }))
+    }
+}
+
+/// How an earlier run stands that has this as its last record.
+fn status_after(last: Option<&Record>) -> Status {
+    match last {
+        Some(Record::Update(_) | Record::End(End { how: Ended::Completed { .. } | Ended::Continued, .. })) => {
+            Status::Completed
+        }
+        Some(Record::End(End {
+            how: Ended::Failed { .. } | Ended::Panicked { .. } | Ended::Unclean { .. } | Ended::TimedOut { .. },
+            ..
+        })) => Status::Failed,
+        // Given up; a damaged one without a record of that.
+        _ => Status::Cancelled,
     }
 }
 
@@ -197,11 +202,9 @@ impl Runs {
                 continue;
             }
             let last = Seq(records - 1);
-            let status = self.thread.run_status(&head, run, records).await?;
-            let updated = match storage::load_record(checkpointer, id, run, last).await? {
-                Some(record) => record.at_ms().unwrap_or(known.at_ms),
-                None => known.at_ms,
-            };
+            let record = storage::load_record(checkpointer, id, run, last).await?;
+            let status = if run == head.run { head.status } else { status_after(record.as_ref()) };
+            let updated = record.and_then(|record| record.at_ms()).unwrap_or(known.at_ms);
             found.push(RunSummary {
                 run,
                 entrypoint: known.entrypoint,
