@@ -119,30 +119,28 @@ impl Journal {
         let Some(call) = self.calls.get_mut(slot) else { return };
         call.stage = Stage::Finished;
         call.in_flight = true;
-        let (attempts, order) = (call.attempts, call.scope.order);
-        let (cached, asked) = (call.cached, call.asked);
+        let (attempts, scope, inner) = (call.attempts, call.scope, call.body_scope(slot, Order::AtOnce).id);
+        let (cached, asked, answered) = (call.cached, call.asked, call.answered.take());
         let at_once = call.kind == CallKind::Interrupt;
         let info = self.info(slot);
         let recorded = Arc::new(recorded);
-        let inner = self.calls.get(slot).map(|call| call.body_scope(slot, Order::AtOnce).id);
         match *recorded {
             Recorded::Failure(_) => {
                 self.scopes.entry(info.scope).or_default().unseen.insert(info.id);
-                if self.calls.get(slot).is_some_and(|call| self.is_in_a_body(call.scope)) {
+                if self.is_in_a_body(scope) {
                     self.failing.insert(info.id, Failing { reopened: false, frame: info.frame });
                 }
             }
             // The calls within are covered by this outcome.
-            Recorded::Value(_) => drop(inner.map(|inner| self.restart_scope(inner))),
+            Recorded::Value(_) => drop(self.restart_scope(inner)),
         }
-        let then = match order {
+        let then = match scope.order {
             Order::Released(frame) => {
                 self.frames[frame.0 as usize].ahead += 1;
                 Then::Queue(frame, slot, recorded.clone())
             }
             Order::AtOnce => Then::HandOn(slot, recorded.clone()),
         };
-        let answered = self.calls.get_mut(slot).and_then(|call| call.answered.take());
         let outcome = Outcome { call: info, recorded, attempts, at_ms, took_ms, cached, asked, answered };
         self.append(Record::Outcome(outcome), then, at_once);
     }

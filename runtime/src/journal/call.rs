@@ -150,6 +150,11 @@ impl Call {
         }
     }
 
+    /// Whether this attempt of its body is the one that counts, and has not ended.
+    pub(crate) fn is_working(&self, attempt: u32) -> bool {
+        self.attempts == attempt && matches!(self.stage, Stage::Working)
+    }
+
     /// The scope of the calls made in its body, in the current attempt.
     pub(super) fn body_scope(&self, slot: Slot, order: Order) -> Scope {
         Scope { id: body_scope_id(self.id), order, owner: Some((slot, self.attempts)) }

@@ -95,7 +95,7 @@ impl Journal {
         let mut scope = *scope;
         while let Some((owner, attempt)) = scope.owner {
             match self.calls.get(owner) {
-                Some(call) if call.attempts == attempt && matches!(call.stage, Stage::Working) => scope = call.scope,
+                Some(call) if call.is_working(attempt) => scope = call.scope,
                 _ => return false,
             }
         }

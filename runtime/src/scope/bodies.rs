@@ -24,17 +24,21 @@ impl Run {
     pub(crate) async fn begin_attempt(self: &Arc<Self>, slot: Slot) -> u32 {
         let begun = {
             let mut state = self.lock();
-            if state.stop.is_none() { Some(state.journal.start(slot)) } else { None }
+            if state.stop.is_none() { Some((state.journal.start(slot), state.feed.is_some())) } else { None }
         };
-        let Some(attempt) = begun else { return std::future::pending().await };
-        self.tell_started(slot, attempt);
+        let Some((attempt, is_read)) = begun else { return std::future::pending().await };
+        self.observe(slot, |call, _| Event::Started { call, attempt }, "");
+        if is_read {
+            self.tell_started(slot, attempt);
+        }
         attempt
     }
 
     /// Waits until the next attempt is due. In a runtime that drains it does not come: it is held back.
     pub(crate) async fn next_attempt_is_due(self: &Arc<Self>, slot: Slot) {
         let due = self.next_attempt_ms(slot);
-        if due > self.environment.now_ms() {
+        // A first attempt is due at once, whatever the time is.
+        if due > 0 && due > self.environment.now_ms() {
             let mut sleep = self.environment.clock.sleep_until(moment(due));
             let held = poll_fn(|cx| match sleep.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(false),

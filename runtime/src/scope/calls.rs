@@ -178,8 +178,7 @@ impl Run {
 
     /// Notes what an attempt of a body left, if that attempt is the one that counts; whether it is.
     pub(crate) fn finish_attempt(self: &Arc<Self>, slot: Slot, attempt: u32, recorded: Recorded, took_ms: u32) -> bool {
-        let counts = |call: &Call| call.attempts == attempt && matches!(call.stage, Stage::Working);
-        self.finish_if(slot, recorded, took_ms, counts)
+        self.finish_if(slot, recorded, took_ms, |call| call.is_working(attempt))
     }
 
     fn finish_if(

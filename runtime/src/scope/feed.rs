@@ -12,7 +12,6 @@ use super::run::{Mode, Run, State};
 use crate::{
     ThreadId,
     checkpoint::{Change, Key, rows},
-    environment::{CallView, Event},
     id::{RunNo, Seq},
     journal::{Names, Order, Record, Scope, Slot},
     stream::{
@@ -108,18 +107,17 @@ impl Feed {
 }
 
 impl State {
-    /// What readers are to be told of a record, if there are any.
-    pub(super) fn events(
+    /// Adds what readers are to be told of a record, if there are any.
+    pub(super) fn add_events(
         &self,
+        events: &mut Vec<StreamEvent>,
         (run, seq, entrypoint): (RunNo, Seq, &str),
         record: &Record,
         mode: Mode,
-    ) -> Vec<StreamEvent> {
-        let mut events = Vec::new();
+    ) {
         if let Some(feed) = &self.feed {
             events_of(told_at_once(feed.modes(), mode), (run, seq, entrypoint), record, |event| events.push(event));
         }
-        events
     }
 
     /// Adds to what readers are told of a commit the checkpoints that are written with it.
@@ -259,9 +257,8 @@ impl Run {
         wake_readers(wake);
     }
 
-    /// An attempt of a call's body begins: told to observers, and to readers if it is a task's.
+    /// An attempt of a call's body begins: told to readers if it is a task's.
     pub(super) fn tell_started(&self, slot: Slot, attempt: u32) {
-        self.observe(slot, |call: CallView<'_>, _| Event::Started { call, attempt }, "");
         let mut wake = Vec::new();
         {
             let mut state = self.lock();

@@ -17,7 +17,7 @@ use crate::{
     RunError,
     checkpoint::{Change, Commit, Expect, Ticket},
     environment::Event,
-    journal::{Frame, Record, Then},
+    journal::{Frame, Record, Slot, Then},
     storage,
     stream::StreamEvent,
 };
@@ -166,7 +166,7 @@ impl Run {
                     state.stop = Some(Stop::Error(error.into()));
                     break;
                 }
-                events.extend(state.events((self.no, entry.seq, &self.entrypoint), &entry.record, self.mode));
+                state.add_events(&mut events, (self.no, entry.seq, &self.entrypoint), &entry.record, self.mode);
                 state.outbox.flushed = entry.seq.get().saturating_add(1);
                 thens.push(entry.then);
             }
@@ -215,20 +215,27 @@ impl Run {
     /// Recorded outcomes take their turn.
     fn take_in(self: &Arc<Self>, thens: Vec<Then>) {
         let mut wake = Vec::new();
+        // What observers are told of then, if there are any.
+        let observed = !self.environment.observers.is_empty();
         let mut seen = Vec::new();
+        let mut see = |slot: Slot, handed_on: bool| {
+            if observed {
+                seen.push((slot, handed_on));
+            }
+        };
         {
             let mut state = self.lock();
             let state = &mut *state;
             for then in thens {
                 match &then {
                     Then::Queue(frame, slot, _) => {
-                        seen.push((*slot, false));
+                        see(*slot, false);
                         // The run's own entrypoint is looked at by whoever called this.
                         if *frame != Frame::ROOT {
                             state.signals[frame.index()].driver.wake();
                         }
                     }
-                    Then::HandOn(slot, _) => seen.push((*slot, true)),
+                    Then::HandOn(slot, _) => see(*slot, true),
                     Then::Opened(slot) if state.journal.call(*slot).is_some() => {
                         let activity = state.liveness.of(*slot);
                         if std::mem::take(&mut activity.waits_to_open) {
@@ -244,12 +251,10 @@ impl Run {
                 }
             }
         }
-        if !self.environment.observers.is_empty() {
-            for (slot, handed_on) in seen {
-                self.observe(slot, |call, _| Event::Recorded { call }, "");
-                if handed_on {
-                    self.observe_release(slot, false);
-                }
+        for (slot, handed_on) in seen {
+            self.observe(slot, |call, _| Event::Recorded { call }, "");
+            if handed_on {
+                self.observe_release(slot, false);
             }
         }
         for waker in &wake {

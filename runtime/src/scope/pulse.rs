@@ -11,7 +11,7 @@ use super::{
 use crate::{
     environment::{CallView, Event},
     id::CallId,
-    journal::{Call, CallKind, Scope, Slot, Stage},
+    journal::{CallKind, Scope, Slot},
     value::Arguments,
 };
 
@@ -35,8 +35,7 @@ impl Run {
     /// Whether the attempt of the call's body still is the one that counts.
     pub(crate) fn is_working(&self, slot: Slot, attempt: u32) -> bool {
         let state = self.lock();
-        let counts = |call: &Call| call.attempts == attempt && matches!(call.stage, Stage::Working);
-        state.stop.is_none() && state.journal.call(slot).is_some_and(counts)
+        state.stop.is_none() && state.journal.call(slot).is_some_and(|call| call.is_working(attempt))
     }
 
     /// Whether the call's body is polled by the pool and not where the call is awaited.

@@ -30,6 +30,10 @@ impl<T> Retries<T> {
         self
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// How long to wait before the next attempt after this failed output; `None`: this one counts.
     pub(crate) fn next_pause(&self, output: &T, attempt: u32) -> Option<Duration> {
         let mut policies = self.0.iter();

@@ -52,10 +52,11 @@ async fn until_one_counts<T: Send + 'static>(
     codec: OutputCodec<T>,
     mut body: Body<'_, T>,
 ) {
-    let retries = Arc::new(std::mem::take(&mut body.retries));
+    // Shared with whoever looks at the attempt from outside; most tasks have none.
+    let retries = (!body.retries.is_empty()).then(|| Arc::new(std::mem::take(&mut body.retries)));
     let mut making = None;
     if let Some(policy) = run.shared(slot).or_else(|| body.cache.take()) {
-        match look_up(&run, slot, spec, codec, policy).await {
+        match Box::pin(look_up(&run, slot, spec, codec, policy)).await {
             Some(found) => making = Some(found),
             None => return,
         }
@@ -84,7 +85,7 @@ async fn until_one_counts<T: Send + 'static>(
             }
         };
         if let Recorded::Failure(failure) = &recorded
-            && let Some(pause) = retries.next_pause(&output, attempt)
+            && let Some(pause) = retries.as_ref().and_then(|retries| retries.next_pause(&output, attempt))
             && run.is_working(slot, attempt)
         {
             run.attempt_failed(slot, attempt, failure.to_string(), pause);
@@ -100,7 +101,7 @@ async fn until_one_counts<T: Send + 'static>(
         drop(output);
         let took = u32::try_from(began.elapsed().as_millis()).unwrap_or(u32::MAX);
         if let (Some(making), Recorded::Value(value)) = (making.take(), &recorded) {
-            making.keep(&run, slot, spec, value).await;
+            Box::pin(making.keep(&run, slot, spec, value)).await;
         }
         run.finish_attempt(slot, attempt, recorded, took);
         return;
@@ -122,7 +123,7 @@ async fn one<T: Send + 'static>(
     number: u32,
     spec: &'static TaskSpec,
     codec: OutputCodec<T>,
-    (body, retries): (&mut Body<'_, T>, Arc<Retries<T>>),
+    (body, retries): (&mut Body<'_, T>, Option<Arc<Retries<T>>>),
 ) -> Result<Ended<T>, Box<dyn Any + Send>> {
     let Some(scope) = run.body_scope(slot) else { return std::future::pending().await };
     let ambient = Ambient { run: run.clone(), scope, body: Some((slot, number)) };
@@ -141,15 +142,27 @@ async fn one<T: Send + 'static>(
         return caught.await.map(Ended::Returned);
     };
     let limits = Arc::new(Limits::new(run, slot, spec));
-    let follows = move |error| retries.next_pause(&from_error(error), number).is_some();
+    let follows =
+        move |error| retries.as_ref().is_some_and(|retries| retries.next_pause(&from_error(error), number).is_some());
     let _watched = limits.watch(number, overdue(run, slot, number, follows));
+    Box::pin(within_limits(caught, &limits, number, from_error)).await
+}
+
+/// One attempt of a task that has limits. Boxed by its caller, as the looks at shared values are: the future of a task that
+/// has neither is moved once a call, and has no room for them.
+async fn within_limits<T>(
+    caught: impl Future<Output = Result<T, Box<dyn Any + Send>>>,
+    limits: &Limits,
+    attempt: u32,
+    from_error: fn(TaskError) -> T,
+) -> Result<Ended<T>, Box<dyn Any + Send>> {
     let mut caught = pin!(caught);
     let error = tokio::select! {
         biased;
         output = &mut caught => match limits.passed() {
             // It blocked its thread for too long, or came at the very moment: it is late all the same.
             Some(error) if output.is_ok() => {
-                limits.refuse(number);
+                limits.refuse(attempt);
                 error
             }
             _ => return output.map(Ended::Returned),
