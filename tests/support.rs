@@ -2,9 +2,11 @@
 
 mod built;
 mod chance;
+mod counting;
 mod hand_clock;
 
 pub use chance::{Chance, pends, size};
+pub use counting::Counting;
 pub use hand_clock::HandClock;
 
 use std::{

@@ -1,55 +1,20 @@
 //! What a question says of itself: its type, its schema, its deadline, whether it may be cancelled.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, UNIX_EPOCH};
 
 use durably::{
-    AnswerError, AnswerKind, CallStatus, Clock, Command, Outcome, RunError, Runtime, RuntimeBuilder, Status, Thread,
-    checkpoint::BoxFuture, entrypoint, interrupt, resource, task,
+    AnswerError, AnswerKind, CallStatus, Command, Outcome, RunError, Runtime, RuntimeBuilder, Status, Thread,
+    entrypoint, interrupt, resource, task,
 };
 use serde::{Deserialize, Serialize};
-use tests::{Ledger, World, block_on, cut_after_every_record, in_every_mode, on_every_checkpointer};
+use tests::{HandClock, Ledger, World, block_on, cut_after_every_record, in_every_mode, on_every_checkpointer};
 use tokio::sync::watch;
 
-/// A clock that stands still until it is set: 1970 and so many milliseconds.
-#[derive(Clone, Debug, Default)]
-struct Hands {
-    at_ms: Arc<AtomicU64>,
-    moved: watch::Sender<()>,
-}
-
-impl Hands {
-    fn set(&self, at_ms: u64) {
-        self.at_ms.store(at_ms, Ordering::SeqCst);
-        self.moved.send_replace(());
-    }
-}
-
-impl Clock for Hands {
-    fn now(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_millis(self.at_ms.load(Ordering::SeqCst))
-    }
-
-    fn sleep_until(&self, moment: SystemTime) -> BoxFuture<'static, ()> {
-        let (hands, mut moved) = (self.clone(), self.moved.subscribe());
-        Box::pin(async move {
-            while hands.now() < moment {
-                moved.changed().await.expect("the clock is there");
-            }
-        })
-    }
-}
-
-fn open(world: &World, hands: &Hands, ledger: &Ledger) -> Runtime {
+fn open(world: &World, hands: &HandClock, ledger: &Ledger) -> Runtime {
     world.open(|builder| build(builder, hands, ledger))
 }
 
-fn build(builder: RuntimeBuilder, hands: &Hands, ledger: &Ledger) -> RuntimeBuilder {
+fn build(builder: RuntimeBuilder, hands: &HandClock, ledger: &Ledger) -> RuntimeBuilder {
     let builder = builder.clock(hands.clone()).resource(ledger.clone());
     builder.entrypoint(publish).entrypoint(in_a_task).entrypoint(two_deadlines)
 }
@@ -75,18 +40,18 @@ fn due_is(paused: &Outcome<bool>, at_ms: u64) {
 #[test]
 fn a_question_answers_itself_after_its_deadline_which_stands_over_restarts() {
     in_every_mode(async |world| {
-        let (hands, ledger) = (Hands::default(), Ledger::default());
+        let (hands, ledger) = (HandClock::at(Duration::ZERO), Ledger::default());
         due_is(
             &open(&world, &hands, &ledger).thread("t").unwrap().invoke(publish("it".to_owned())).await.unwrap(),
             60_001,
         );
         // Each process finds the moment that was recorded; a resume does not move it.
-        hands.set(59_000);
+        hands.set(Duration::from_secs(59));
         let runtime = open(&world, &hands, &ledger);
         assert!(runtime.run_due().await.unwrap().is_empty());
         due_is(&runtime.thread("t").unwrap().resume(publish).await.unwrap(), 60_001);
         drop(runtime);
-        hands.set(60_001);
+        hands.set(Duration::from_millis(60_001));
         let runtime = open(&world, &hands, &ledger);
         let [due] = <[_; 1]>::try_from(runtime.run_due().await.unwrap()).unwrap();
         assert_eq!(due.outcome_as::<bool>().await.unwrap(), Outcome::Completed(false));
@@ -102,11 +67,11 @@ fn a_question_answers_itself_after_its_deadline_which_stands_over_restarts() {
 #[test]
 fn an_answer_before_the_deadline_counts_and_the_deadline_does_nothing() {
     in_every_mode(async |world| {
-        let (hands, ledger) = (Hands::default(), Ledger::default());
+        let (hands, ledger) = (HandClock::at(Duration::ZERO), Ledger::default());
         let thread = open(&world, &hands, &ledger).thread("t").unwrap();
         let _ = thread.invoke(publish("it".to_owned())).await.unwrap();
         thread.answer("publish?", true).await.unwrap();
-        hands.set(70_000);
+        hands.set(Duration::from_secs(70));
         assert_eq!(thread.resume(publish).await.unwrap(), Outcome::Completed(true));
         assert_eq!(ledger.total(), 1);
     });
@@ -116,13 +81,13 @@ fn an_answer_before_the_deadline_counts_and_the_deadline_does_nothing() {
 #[test]
 fn of_an_answer_and_a_default_exactly_one_counts() {
     in_every_mode(async |world| {
-        let (hands, ledger) = (Hands::default(), Ledger::default());
+        let (hands, ledger) = (HandClock::at(Duration::ZERO), Ledger::default());
         let runtime = open(&world, &hands, &ledger);
         let late = runtime.thread("late").unwrap();
         let _ = late.invoke(publish("it".to_owned())).await.unwrap();
         let later = runtime.thread("later").unwrap();
         let _ = later.invoke(asks_twice()).await.unwrap();
-        hands.set(60_001);
+        hands.set(Duration::from_millis(60_001));
         late.answer("publish?", true).await.unwrap();
         assert_eq!(late.resume(publish).await.unwrap(), Outcome::Completed(true));
         assert_eq!(later.resume(asks_twice).await.unwrap().questions()[0].key(), "then?");
@@ -162,7 +127,7 @@ async fn beside_a_body() -> bool {
 fn a_deadline_that_passes_while_the_run_is_driven_is_noticed_at_once() {
     on_every_checkpointer(async |world| {
         for answered in [false, true] {
-            let (hands, ledger, go_on) = (Hands::default(), Ledger::default(), watch::Sender::new(false));
+            let (hands, ledger, go_on) = (HandClock::at(Duration::ZERO), Ledger::default(), watch::Sender::new(false));
             let runtime = world.open(|builder| build(builder, &hands, &ledger).resource(go_on.clone()));
             let thread = runtime.thread(format!("{answered}")).unwrap();
             let run = thread.invoke(beside_a_body()).start();
@@ -174,7 +139,7 @@ fn a_deadline_that_passes_while_the_run_is_driven_is_noticed_at_once() {
             if answered {
                 thread.answer("q", true).await.unwrap();
             }
-            hands.set(60_001);
+            hands.set(Duration::from_millis(60_001));
             while ledger.count(&format!("{answered}")) == 0 {
                 tokio::task::yield_now().await;
             }
@@ -218,10 +183,10 @@ async fn in_a_task() -> bool {
 #[test]
 fn a_question_in_a_task_answers_itself_too() {
     in_every_mode(async |world| {
-        let (hands, ledger) = (Hands::default(), Ledger::default());
+        let (hands, ledger) = (HandClock::at(Duration::ZERO), Ledger::default());
         let runtime = open(&world, &hands, &ledger);
         let _ = runtime.thread("t").unwrap().invoke(in_a_task()).await.unwrap();
-        hands.set(1_001);
+        hands.set(Duration::from_millis(1_001));
         let [due] = <[_; 1]>::try_from(runtime.run_due().await.unwrap()).unwrap();
         assert_eq!(due.outcome_as::<bool>().await.unwrap(), Outcome::Completed(true));
         assert_eq!(ledger.count("inside"), 2);
@@ -237,7 +202,7 @@ async fn two_deadlines() -> (bool, bool, bool) {
 #[test]
 fn each_of_several_deadlines_has_its_time() {
     in_every_mode(async |world| {
-        let (hands, ledger) = (Hands::default(), Ledger::default());
+        let (hands, ledger) = (HandClock::at(Duration::ZERO), Ledger::default());
         let runtime = open(&world, &hands, &ledger);
         let thread = runtime.thread("t").unwrap();
         let _ = thread.invoke(two_deadlines()).await.unwrap();
@@ -247,7 +212,7 @@ fn each_of_several_deadlines_has_its_time() {
                 (state.status, state.due),
                 (Status::Interrupted, Some(UNIX_EPOCH + Duration::from_millis(at_ms)))
             );
-            hands.set(at_ms);
+            hands.set(Duration::from_millis(at_ms));
             let [due] = <[_; 1]>::try_from(runtime.run_due().await.unwrap()).unwrap();
             assert_eq!(due.outcome().await.unwrap().questions().len(), left);
         }
@@ -261,7 +226,7 @@ fn each_of_several_deadlines_has_its_time() {
 #[test]
 fn a_fork_at_a_question_has_it_open_with_its_deadline() {
     on_every_checkpointer(async |world| {
-        let (hands, ledger) = (Hands::default(), Ledger::default());
+        let (hands, ledger) = (HandClock::at(Duration::ZERO), Ledger::default());
         let runtime = open(&world, &hands, &ledger);
         let thread = runtime.thread("t").unwrap();
         let paused = thread.invoke(publish("it".to_owned())).await.unwrap();
@@ -275,7 +240,7 @@ fn a_fork_at_a_question_has_it_open_with_its_deadline() {
         let state = fork.state().await.unwrap().unwrap();
         assert_eq!(state.due, Some(UNIX_EPOCH + Duration::from_millis(60_001)));
         assert_eq!((state.questions.as_slice(), state.answered.len()), (paused.questions(), 0));
-        hands.set(60_001);
+        hands.set(Duration::from_millis(60_001));
         let [due] = <[_; 1]>::try_from(runtime.run_due().await.unwrap()).unwrap();
         assert_eq!(due.thread(), fork.id());
         assert_eq!(due.outcome_as::<bool>().await.unwrap(), Outcome::Completed(false));
@@ -284,14 +249,14 @@ fn a_fork_at_a_question_has_it_open_with_its_deadline() {
 
 #[test]
 fn a_deadline_and_its_default_survive_a_crash_at_any_record() {
-    let (hands, ledger) = (Hands::default(), Ledger::default());
+    let (hands, ledger) = (HandClock::at(Duration::ZERO), Ledger::default());
     let drive = async |thread: &Thread, fresh: bool| {
         let call =
             async || if fresh { thread.invoke(publish("it".to_owned())).await } else { thread.resume(publish).await };
         let mut outcome = call().await.unwrap();
         while let Outcome::Interrupted(open) = outcome {
             assert_eq!(open.len(), 1);
-            hands.set(60_001);
+            hands.set(Duration::from_millis(60_001));
             outcome = thread.resume(publish).await.unwrap();
         }
         assert_eq!(outcome, Outcome::Completed(false));
@@ -299,11 +264,11 @@ fn a_deadline_and_its_default_survive_a_crash_at_any_record() {
     cut_after_every_record(
         |builder| build(builder, &hands, &ledger),
         async |runtime| {
-            hands.set(0);
+            hands.set(Duration::from_millis(0));
             drive(&runtime.thread("t").unwrap(), true).await;
         },
         async |runtime, cut| {
-            hands.set(0);
+            hands.set(Duration::from_millis(0));
             drive(&runtime.thread("t").unwrap(), cut == 0).await;
         },
     );
@@ -348,7 +313,7 @@ fn a_cancelled_question_gives_none_and_an_answered_one_some() {
 #[test]
 fn a_question_that_does_not_say_so_is_not_cancelled() {
     on_every_checkpointer(async |world| {
-        let thread = open(&world, &Hands::default(), &Ledger::default()).thread("t").unwrap();
+        let thread = open(&world, &HandClock::at(Duration::ZERO), &Ledger::default()).thread("t").unwrap();
         let paused = thread.invoke(publish("it".to_owned())).await.unwrap();
         let error = thread.cancel_question("publish?").await.unwrap_err();
         assert!(matches!(error, AnswerError::NotCancellable { .. }), "{error}");

@@ -1,22 +1,12 @@
 //! The background driver, and what is listed by the moment at which somebody has to look.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use durably::{
-    Cancellation, Event, Observer, Outcome, RunError, Runtime, RuntimeBuilder, Status, ThreadId,
-    checkpoint::{
-        BoxFuture, CheckpointError, Checkpointer, Commit, Key, Lease, MemoryCheckpointer, Rows, ThreadPage,
-        ThreadQuery, Ticket,
-    },
+    Cancellation, Event, Observer, Outcome, RunError, Runtime, RuntimeBuilder, Status, checkpoint::CheckpointError,
     entrypoint, interrupt, task,
 };
-use tests::{HandClock, Ledger, World, block_on, in_every_mode, on_every_checkpointer};
+use tests::{Counting, HandClock, Ledger, World, block_on, in_every_mode, on_every_checkpointer};
 use tokio::sync::Notify;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -201,62 +191,12 @@ async fn only_asks() -> u32 {
     interrupt("n", &()).await
 }
 
-/// Counts the threads that lists give.
-struct Counting(MemoryCheckpointer, Arc<AtomicUsize>);
-
-impl std::fmt::Debug for Counting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Counting").finish_non_exhaustive()
-    }
-}
-
-impl Checkpointer for Counting {
-    fn name(&self) -> &'static str {
-        "counting"
-    }
-    fn acquire(&self, thread: &ThreadId) -> BoxFuture<'_, Result<Lease, CheckpointError>> {
-        self.0.acquire(thread)
-    }
-    fn release(&self, lease: &Lease) {
-        self.0.release(lease);
-    }
-    fn released(&self, thread: &ThreadId) -> BoxFuture<'_, ()> {
-        self.0.released(thread)
-    }
-    fn is_leased(&self, thread: &ThreadId) -> bool {
-        self.0.is_leased(thread)
-    }
-    fn commit(&self, commit: Commit) -> Ticket {
-        self.0.commit(commit)
-    }
-    fn get(&self, thread: &ThreadId, key: Key) -> BoxFuture<'_, Result<Option<Vec<u8>>, CheckpointError>> {
-        self.0.get(thread, key)
-    }
-    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
-        self.0.scan(thread, first, last)
-    }
-    fn threads(&self, query: ThreadQuery) -> BoxFuture<'_, Result<ThreadPage, CheckpointError>> {
-        Box::pin(async move {
-            let page = self.0.threads(query).await?;
-            self.1.fetch_add(page.threads.len(), Ordering::Relaxed);
-            Ok(page)
-        })
-    }
-    fn delete_thread(&self, thread: &ThreadId) -> BoxFuture<'_, Result<bool, CheckpointError>> {
-        self.0.delete_thread(thread)
-    }
-    fn close(&self) -> BoxFuture<'_, Result<(), CheckpointError>> {
-        self.0.close()
-    }
-}
-
 #[test]
 fn a_look_for_what_is_due_costs_what_is_due() {
     block_on(async {
         let (ledger, stopped, clock) = (Ledger::default(), Stopped::default(), HandClock::default());
-        let listed = Arc::new(AtomicUsize::new(0));
-        let store = Counting(MemoryCheckpointer::new(), listed.clone());
-        let runtime = build(&ledger, &stopped, &clock)(Runtime::builder()).checkpointer(store);
+        let store = Counting::new();
+        let runtime = build(&ledger, &stopped, &clock)(Runtime::builder()).shared_checkpointer(store.clone());
         for n in 0..300 {
             let thread = runtime.thread(format!("{n}")).unwrap();
             let _ = match n % 3 {
@@ -266,7 +206,7 @@ fn a_look_for_what_is_due_costs_what_is_due() {
             };
         }
         assert!(runtime.run_due().await.unwrap().is_empty());
-        assert!(listed.swap(0, Ordering::Relaxed) <= 2, "nothing is due");
+        assert!(store.listed() <= 2, "nothing is due");
         clock.forward(HOUR + Duration::from_secs(1));
         let due = runtime.run_due().await.unwrap();
         assert_eq!(due.len(), 100);

@@ -6,9 +6,9 @@ use durably::{
     CachePolicy, CallStatus, Outcome, Runtime, Thread, branch, checkpoint::ThreadQuery, entrypoint, interrupt,
     resource, task,
 };
-use tests::{Ledger, World, cut_after_every_record, in_every_mode, on_every_checkpointer};
+use tests::{HandClock, Ledger, World, cut_after_every_record, in_every_mode, on_every_checkpointer};
 
-use crate::watch::{HandClock, Watch};
+use crate::watch::Watch;
 
 /// The class under which shared values are listed; stored, so never to be changed.
 const CLASS: u8 = 130;
@@ -87,7 +87,7 @@ async fn uses_short_lived(n: u32) -> u32 {
 #[test]
 fn a_value_expires_and_is_removed_then() {
     on_every_checkpointer(async |world| {
-        let (ledger, clock) = (Ledger::default(), HandClock::new());
+        let (ledger, clock) = (Ledger::default(), HandClock::default());
         {
             let runtime = world.open(|builder| builder.resource(ledger.clone()).clock(clock.clone()));
             let run = async |thread: &str| {
@@ -96,11 +96,11 @@ fn a_value_expires_and_is_removed_then() {
                 ledger.count("short-lived")
             };
             assert_eq!(run("a").await, 1);
-            clock.advance(Duration::from_millis(999));
+            clock.forward(Duration::from_millis(999));
             assert_eq!((run("b").await, runtime.purge_cache().await.unwrap()), (1, 0));
-            clock.advance(Duration::from_millis(1));
+            clock.forward(Duration::from_millis(1));
             assert_eq!(run("c").await, 2, "it has expired, and its place is taken");
-            clock.advance(Duration::from_secs(1));
+            clock.forward(Duration::from_secs(1));
             assert!(runtime.run_due().await.unwrap().is_empty());
             assert_eq!(runtime.purge_cache().await.unwrap(), 0, "it was removed by the way");
         }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use durably::{Outcome, RunError, Runtime, RuntimeBuilder, Status, entrypoint, interrupt, resource, task};
 use serde::{Deserialize, Serialize};
-use tests::{Ledger, World, cut_after_every_record, in_every_mode, on_every_checkpointer};
+use tests::{HandClock, Ledger, World, cut_after_every_record, in_every_mode, on_every_checkpointer};
 
-use crate::watch::{HandClock, Watch, cut};
+use crate::watch::{Watch, cut};
 
 fn note(effect: &str) {
     resource::<Ledger>().note(effect);
@@ -147,7 +147,7 @@ async fn patient() -> anyhow::Result<String> {
 #[test]
 fn a_crash_between_attempts_keeps_their_count_and_their_pause() {
     on_every_checkpointer(async |world| {
-        let (ledger, clock) = (Ledger::default(), HandClock::new());
+        let (ledger, clock) = (Ledger::default(), HandClock::default());
         let open = || {
             let runtime =
                 world.open(|builder| builder.resource(ledger.clone()).clock(clock.clone()).entrypoint(patient));
@@ -155,7 +155,7 @@ fn a_crash_between_attempts_keeps_their_count_and_their_pause() {
         };
         cut(open().0.invoke(patient()), clock.waited_for()).await;
         assert_eq!(ledger.count("fragile"), 1);
-        clock.advance(Duration::from_millis(9_999));
+        clock.forward(Duration::from_millis(9_999));
         {
             let (thread, _) = open();
             let state = thread.state().await.unwrap().unwrap();
@@ -163,10 +163,10 @@ fn a_crash_between_attempts_keeps_their_count_and_their_pause() {
             cut(thread.resume(patient), clock.waited_for()).await;
         }
         assert_eq!(ledger.count("fragile"), 1, "the pause is not over");
-        clock.advance(Duration::from_millis(1));
+        clock.forward(Duration::from_millis(1));
         cut(open().0.resume(patient), clock.waited_for()).await;
         assert_eq!(ledger.count("fragile"), 2);
-        clock.advance(Duration::from_secs(30));
+        clock.forward(Duration::from_secs(30));
         let (_, runtime) = open();
         let [recovered] = <[_; 1]>::try_from(runtime.recover().await.unwrap()).unwrap();
         assert_eq!(recovered.outcome_as::<String>().await.unwrap().completed().unwrap(), "fragile");
@@ -178,7 +178,7 @@ fn a_crash_between_attempts_keeps_their_count_and_their_pause() {
 #[test]
 fn a_long_pause_between_attempts_is_a_sleep_that_is_woken_when_it_is_due() {
     on_every_checkpointer(async |world| {
-        let (ledger, clock) = (Ledger::default(), HandClock::new());
+        let (ledger, clock) = (Ledger::default(), HandClock::default());
         let open = || {
             let build = |builder: RuntimeBuilder| {
                 let builder = builder.resource(ledger.clone()).clock(clock.clone()).entrypoint(patient);
@@ -188,16 +188,16 @@ fn a_long_pause_between_attempts_is_a_sleep_that_is_woken_when_it_is_due() {
         };
         let outcome = open().thread("t").unwrap().invoke(patient()).await.unwrap();
         assert!(matches!(outcome, Outcome::Sleeping { .. }), "{outcome:?}");
-        clock.advance(Duration::from_secs(4));
+        clock.forward(Duration::from_secs(4));
         let outcome = open().thread("t").unwrap().resume(patient).await.unwrap();
         assert!(matches!(outcome, Outcome::Sleeping { .. }), "{outcome:?}");
         assert!(open().run_due().await.unwrap().is_empty());
-        clock.advance(Duration::from_secs(6));
+        clock.forward(Duration::from_secs(6));
         for expected in ["sleeping", "completed"] {
             let runtime = open();
             let [due] = <[_; 1]>::try_from(runtime.run_due().await.unwrap()).unwrap();
             assert_eq!(due.outcome().await.unwrap().word(), expected);
-            clock.advance(Duration::from_secs(30));
+            clock.forward(Duration::from_secs(30));
         }
         assert_eq!(ledger.count("fragile"), 3);
     });
@@ -207,7 +207,7 @@ fn a_long_pause_between_attempts_is_a_sleep_that_is_woken_when_it_is_due() {
 #[test]
 fn a_drain_does_not_wait_for_the_next_attempt() {
     on_every_checkpointer(async |world| {
-        let (ledger, clock) = (Ledger::default(), HandClock::new());
+        let (ledger, clock) = (Ledger::default(), HandClock::default());
         let runtime = world.open(|builder| builder.resource(ledger.clone()).clock(clock.clone()));
         let thread = runtime.thread("t").unwrap();
         let run = thread.invoke(patient()).start();
@@ -216,9 +216,9 @@ fn a_drain_does_not_wait_for_the_next_attempt() {
         assert_eq!(run.await.unwrap(), Outcome::Drained);
         assert_eq!(thread.state().await.unwrap().unwrap().status, Status::Drained);
         runtime.undrain();
-        clock.advance(Duration::from_secs(10));
+        clock.forward(Duration::from_secs(10));
         cut(thread.resume(patient), clock.waited_for()).await;
-        clock.advance(Duration::from_secs(30));
+        clock.forward(Duration::from_secs(30));
         assert_eq!(thread.resume(patient).wait().await.unwrap().completed().unwrap(), "fragile");
         assert_eq!(ledger.count("fragile"), 3);
     });
@@ -240,7 +240,7 @@ async fn cleans_up() -> anyhow::Result<String> {
 fn a_cancellation_ends_a_pause_between_attempts_and_the_run_cleans_up_once() {
     on_every_checkpointer(async |world| {
         for parked in [false, true] {
-            let (ledger, clock) = (Ledger::default(), HandClock::new());
+            let (ledger, clock) = (Ledger::default(), HandClock::default());
             let runtime = world.open(|builder| {
                 let builder = builder.resource(ledger.clone()).clock(clock.clone()).entrypoint(cleans_up);
                 builder.park_after(Duration::from_secs(if parked { 5 } else { 60 }))
@@ -268,7 +268,7 @@ fn a_cancellation_ends_a_pause_between_attempts_and_the_run_cleans_up_once() {
 fn a_deadline_ends_a_pause_between_attempts() {
     on_every_checkpointer(async |world| {
         for parked in [false, true] {
-            let (ledger, clock) = (Ledger::default(), HandClock::new());
+            let (ledger, clock) = (Ledger::default(), HandClock::default());
             let runtime = world.open(|builder| {
                 let builder = builder.resource(ledger.clone()).clock(clock.clone()).entrypoint(cleans_up);
                 builder.park_after(Duration::from_secs(if parked { 5 } else { 60 }))
@@ -277,14 +277,14 @@ fn a_deadline_ends_a_pause_between_attempts() {
             let run = thread.invoke(cleans_up()).deadline(Duration::from_secs(3)).start();
             let ended = if parked {
                 assert!(matches!(run.await.unwrap(), Outcome::Sleeping { .. }));
-                clock.advance(Duration::from_secs(4));
+                clock.forward(Duration::from_secs(4));
                 let [due] = <[_; 1]>::try_from(runtime.run_due().await.unwrap()).unwrap();
                 due.outcome().await.map(|outcome| outcome.word())
             } else {
                 while thread.state().await.unwrap().is_none_or(|state| state.attempt < 2) {
                     tokio::task::yield_now().await;
                 }
-                clock.advance(Duration::from_secs(4));
+                clock.forward(Duration::from_secs(4));
                 run.await.map(|outcome| outcome.word())
             };
             assert!(matches!(ended, Err(RunError::TimedOut { .. })), "parked: {parked}: {ended:?}");

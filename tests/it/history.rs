@@ -11,18 +11,14 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+    atomic::{AtomicBool, Ordering},
 };
 
 use durably::{
-    CheckpointError, CheckpointId, CheckpointKind, CheckpointWhat, Outcome, RunError, Runtime, Status, Thread,
-    ThreadId,
-    checkpoint::{
-        BoxFuture, Checkpointer, Commit, Key, Lease, MemoryCheckpointer, Rows, ThreadPage, ThreadQuery, Ticket,
-    },
-    entrypoint, interrupt, task,
+    CheckpointId, CheckpointKind, CheckpointWhat, Outcome, RunError, Runtime, Status, Thread, entrypoint, interrupt,
+    task,
 };
-use tests::on_every_checkpointer;
+use tests::{Counting, on_every_checkpointer};
 
 /// Whether what can fail does.
 #[derive(Clone, Debug, Default)]
@@ -232,57 +228,6 @@ fn an_unknown_checkpoint_is_a_typed_error() {
     });
 }
 
-/// Counts the rows that are read.
-#[derive(Debug)]
-struct Counting(MemoryCheckpointer, AtomicUsize);
-
-impl Checkpointer for Counting {
-    fn name(&self) -> &'static str {
-        "counting"
-    }
-    fn acquire(&self, thread: &ThreadId) -> BoxFuture<'_, Result<Lease, CheckpointError>> {
-        self.0.acquire(thread)
-    }
-    fn release(&self, lease: &Lease) {
-        self.0.release(lease);
-    }
-    fn released(&self, thread: &ThreadId) -> BoxFuture<'_, ()> {
-        self.0.released(thread)
-    }
-    fn is_leased(&self, thread: &ThreadId) -> bool {
-        self.0.is_leased(thread)
-    }
-    fn commit(&self, commit: Commit) -> Ticket {
-        self.0.commit(commit)
-    }
-    fn get(&self, thread: &ThreadId, key: Key) -> BoxFuture<'_, Result<Option<Vec<u8>>, CheckpointError>> {
-        self.1.fetch_add(1, Ordering::SeqCst);
-        self.0.get(thread, key)
-    }
-    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
-        let scanned = self.0.scan(thread, first, last);
-        Box::pin(async {
-            let rows = scanned.await?;
-            self.1.fetch_add(rows.len(), Ordering::SeqCst);
-            Ok(rows)
-        })
-    }
-    fn threads(&self, query: ThreadQuery) -> BoxFuture<'_, Result<ThreadPage, CheckpointError>> {
-        let page = self.0.threads(query);
-        Box::pin(async {
-            let page = page.await?;
-            self.1.fetch_add(page.threads.len(), Ordering::SeqCst);
-            Ok(page)
-        })
-    }
-    fn delete_thread(&self, thread: &ThreadId) -> BoxFuture<'_, Result<bool, CheckpointError>> {
-        self.0.delete_thread(thread)
-    }
-    fn close(&self) -> BoxFuture<'_, Result<(), CheckpointError>> {
-        self.0.close()
-    }
-}
-
 #[entrypoint]
 async fn long(n: u32) -> u32 {
     for step in 0..n {
@@ -293,8 +238,8 @@ async fn long(n: u32) -> u32 {
 
 #[test]
 fn a_page_costs_what_is_on_it_however_much_there_is_beside_it() {
-    let store = Arc::new(Counting(MemoryCheckpointer::new(), AtomicUsize::new(0)));
-    let read = |store: &Counting| store.1.swap(0, Ordering::SeqCst);
+    let store = Counting::new();
+    let read = |store: &Counting| store.read() + store.listed();
     let runtime = Runtime::builder().resource(Broken::default()).shared_checkpointer(store.clone());
     tests::block_on(async {
         let thread = runtime.thread("t").unwrap();

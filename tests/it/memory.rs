@@ -6,19 +6,10 @@
 //! | 100 | `a_copy_has_everything_and_the_source_is_untouched` |
 //! | 108 | `a_chat_of_200_turns_is_kept_once_and_small_once_pruned` |
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::time::Duration;
 
-use durably::{
-    Clock, Final, Keep, Outcome, RunError, Runtime, Status, Thread, ThreadList, checkpoint::BoxFuture, entrypoint,
-    interrupt, task,
-};
-use tests::{on_every_checkpointer, size};
+use durably::{Final, Keep, Outcome, RunError, Runtime, Status, Thread, ThreadList, entrypoint, interrupt, task};
+use tests::{HandClock, on_every_checkpointer, size};
 
 #[task]
 async fn reply(turn: usize) -> String {
@@ -116,20 +107,6 @@ fn a_copy_has_everything_and_the_source_is_untouched() {
     });
 }
 
-/// A clock that stands still until it is set.
-#[derive(Clone, Debug, Default)]
-struct Hand(Arc<AtomicU64>);
-
-impl Clock for Hand {
-    fn now(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(1_000_000 + self.0.load(Ordering::SeqCst))
-    }
-
-    fn sleep_until(&self, _: SystemTime) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
-    }
-}
-
 #[entrypoint]
 async fn doze(n: u64) {
     durably::sleep(Duration::from_secs(1000 * n)).await;
@@ -142,10 +119,10 @@ async fn names(list: durably::Threads) -> Vec<String> {
 #[test]
 fn threads_are_found_by_status_entrypoint_tag_and_age() {
     on_every_checkpointer(async |world| {
-        let clock = Hand::default();
+        let clock = HandClock::at(Duration::ZERO);
         let runtime = world.open(|builder| builder.clock(clock.clone()).park_after(Duration::ZERO));
         for n in 0..6_u32 {
-            clock.0.store(u64::from(n) * 10, Ordering::SeqCst);
+            clock.set(Duration::from_secs(u64::from(n) * 10));
             let thread = runtime.thread(format!("t{n}")).unwrap();
             let invoked = thread.invoke(ask(n)).tag("even", (n % 2 == 0).to_string()).tag("n", n.to_string());
             assert_eq!(invoked.await.unwrap().questions().len(), 1);
@@ -166,7 +143,7 @@ fn threads_are_found_by_status_entrypoint_tag_and_age() {
         assert_eq!(names(older).await, ["t0", "t1", "t2"]);
         assert_eq!(threads().older_than(Duration::from_secs(40)).count().await.unwrap(), 1);
         assert_eq!(threads().status(Status::Sleeping).older_than(Duration::from_secs(1)).count().await.unwrap(), 0);
-        clock.0.store(1000, Ordering::SeqCst);
+        clock.set(Duration::from_secs(1000));
         assert_eq!(threads().status(Status::Sleeping).older_than(Duration::from_secs(1)).count().await.unwrap(), 2);
         assert_eq!(threads().count().await.unwrap(), 8);
         assert_eq!(threads().status(Status::Failed).count().await.unwrap(), 0);

@@ -7,19 +7,17 @@
 //! | F28 | `a_deleted_thread_leaves_nothing_whatever_happens_meanwhile`, `a_prune_that_races_with_runs_takes_nothing_that_is_needed` |
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use durably::{
-    CheckpointError, CheckpointId, Clock, Keep, Outcome, RunError, Status, Thread, ThreadId,
-    checkpoint::{BoxFuture, Checkpointer, Commit, Key, Lease, Rows, ThreadPage, ThreadQuery, Ticket},
+    CheckpointError, CheckpointId, Keep, Outcome, RunError, Status, Thread, ThreadId,
+    checkpoint::{BoxFuture, Checkpointer, Key, Lease, Rows, ThreadQuery},
     entrypoint, interrupt, task,
+    testing::Delegate,
 };
-use tests::{Chance, cut_after_every_record, on_every_checkpointer, pends, size};
+use tests::{Chance, HandClock, cut_after_every_record, on_every_checkpointer, pends, size};
 
 #[task]
 async fn work(n: u64) -> u64 {
@@ -151,28 +149,14 @@ fn a_crash_between_any_two_commits_leaves_a_thread_that_goes_on() {
     );
 }
 
-/// A clock that stands still until it is set.
-#[derive(Clone, Debug, Default)]
-struct Hand(Arc<AtomicU64>);
-
-impl Clock for Hand {
-    fn now(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(1_000_000 + self.0.load(Ordering::SeqCst))
-    }
-
-    fn sleep_until(&self, _: SystemTime) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
-}
-
 #[test]
 fn runs_are_kept_by_their_age() {
     on_every_checkpointer(async |world| {
-        let clock = Hand::default();
+        let clock = HandClock::at(Duration::ZERO);
         let runtime = world.open(|builder| builder.clock(clock.clone()));
         for name in ["t", "u"] {
             for n in 0..6 {
-                clock.0.store(n * 10, Ordering::SeqCst);
+                clock.set(Duration::from_secs(n * 10));
                 runtime.thread(name).unwrap().invoke(add(n)).await.unwrap().completed().unwrap();
             }
         }
@@ -181,7 +165,7 @@ fn runs_are_kept_by_their_age() {
         assert_eq!(thread.prune(keep(41)).await.unwrap().runs, 1);
         assert_eq!(thread.prune(keep(20).or_runs(4)).await.unwrap().runs, 1);
         assert_eq!(thread.prune(keep(20)).await.unwrap().runs, 2);
-        clock.0.store(1_000_000, Ordering::SeqCst);
+        clock.set(Duration::from_secs(1_000_000));
         assert_eq!(thread.prune(keep(20)).await.unwrap().runs, 1, "the newest is always kept");
         assert_eq!(runtime.prune(Keep::runs(2).or_younger_than(Duration::ZERO)).await.unwrap().runs, 4);
         assert_eq!(ids(&runtime.thread("u").unwrap()).await.len(), 6);
@@ -244,43 +228,33 @@ impl Slow {
     }
 }
 
-impl Checkpointer for Slow {
-    fn name(&self) -> &'static str {
-        "slow"
+impl Delegate for Slow {
+    fn inner(&self) -> &dyn Checkpointer {
+        &*self.0
     }
+
     fn acquire(&self, thread: &ThreadId) -> BoxFuture<'_, Result<Lease, CheckpointError>> {
         self.after_a_while(self.0.acquire(thread))
     }
-    fn release(&self, lease: &Lease) {
-        self.0.release(lease);
-    }
+
     fn released(&self, thread: &ThreadId) -> BoxFuture<'_, ()> {
         self.after_a_while(self.0.released(thread))
     }
-    fn is_leased(&self, thread: &ThreadId) -> bool {
-        self.0.is_leased(thread)
-    }
-    fn commit(&self, commit: Commit) -> Ticket {
-        self.0.commit(commit)
-    }
+
     fn get(&self, thread: &ThreadId, key: Key) -> BoxFuture<'_, Result<Option<Vec<u8>>, CheckpointError>> {
         // What is read is what is there after the while.
         let thread = thread.clone();
         self.after_a_while(Box::pin(async move { self.0.get(&thread, key).await }))
     }
+
     fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
         let thread = thread.clone();
         self.after_a_while(Box::pin(async move { self.0.scan(&thread, first, last).await }))
     }
-    fn threads(&self, query: ThreadQuery) -> BoxFuture<'_, Result<ThreadPage, CheckpointError>> {
-        self.0.threads(query)
-    }
+
     fn delete_thread(&self, thread: &ThreadId) -> BoxFuture<'_, Result<bool, CheckpointError>> {
         let thread = thread.clone();
         self.after_a_while(Box::pin(async move { self.0.delete_thread(&thread).await }))
-    }
-    fn close(&self) -> BoxFuture<'_, Result<(), CheckpointError>> {
-        self.0.close()
     }
 }
 

@@ -9,10 +9,15 @@ use std::{
 use durably::{
     CallStatus, Outcome, RunError, Runtime, Status, Thread, continue_as_new, entrypoint, interrupt, resource, task,
 };
-use tests::{Ledger, World, block_on, in_every_mode, on_every_checkpointer};
+use tests::{HandClock, Ledger, World, block_on, in_every_mode, on_every_checkpointer};
 use tokio::sync::Notify;
 
-use crate::watch::{HandClock, Watch, cut};
+use crate::watch::{Watch, cut};
+
+/// A clock that stands at 1,000,000,000 seconds after 1970.
+fn clock_of_2001() -> HandClock {
+    HandClock::at(Duration::from_secs(1_000_000_000))
+}
 
 fn open(world: &World, ledger: &Ledger, clock: &HandClock) -> Runtime {
     world.open(|builder| builder.resource(ledger.clone()).clock(clock.clone()))
@@ -41,13 +46,13 @@ async fn draws() -> (SystemTime, u64, u64, String, String) {
 #[test]
 fn time_and_chance_are_the_same_on_replay() {
     in_every_mode(async |world| {
-        let (ledger, clock) = (Ledger::default(), HandClock::new());
+        let (ledger, clock) = (Ledger::default(), clock_of_2001());
         {
             let thread = open(&world, &ledger, &clock).thread("t").unwrap();
             let _ = thread.invoke(draws()).await.unwrap();
             thread.answer("go?", true).await.unwrap();
         }
-        clock.advance(Duration::from_secs(5));
+        clock.forward(Duration::from_secs(5));
         let outcome = open(&world, &ledger, &clock).thread("t").unwrap().resume(draws).await.unwrap();
         let (now, one, two, id, other) = outcome.completed().unwrap();
         assert_eq!(now, UNIX_EPOCH + Duration::from_secs(1_000_000_000));
@@ -70,14 +75,14 @@ async fn naps() -> String {
 #[test]
 fn a_short_sleep_is_held_and_goes_on_over_a_crash() {
     on_every_checkpointer(async |world| {
-        let (ledger, clock) = (Ledger::default(), HandClock::new());
+        let (ledger, clock) = (Ledger::default(), clock_of_2001());
         let thread = || open(&world, &ledger, &clock).thread("t").unwrap();
         cut(thread().invoke(naps()), clock.waited_for()).await;
-        clock.advance(Duration::from_secs(20));
+        clock.forward(Duration::from_secs(20));
         cut(thread().resume(naps), clock.waited_for()).await;
         assert_eq!((ledger.count("before"), ledger.count("after")), (1, 0));
         // Counted from the first time: not 30 seconds more.
-        clock.advance(Duration::from_secs(11));
+        clock.forward(Duration::from_secs(11));
         assert_eq!(thread().resume(naps).await.unwrap().completed().unwrap(), "after");
         assert_eq!((ledger.count("before"), ledger.count("after")), (1, 1));
     });
@@ -101,7 +106,7 @@ async fn sleeps_long() -> String {
 #[test]
 fn a_long_sleep_parks_the_run_until_it_is_due() {
     in_every_mode(async |world| {
-        let (ledger, clock) = (Ledger::default(), HandClock::new());
+        let (ledger, clock) = (Ledger::default(), clock_of_2001());
         let begun = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         let thread = || open(&world, &ledger, &clock).thread("t").unwrap();
         let until = |outcome| match outcome {
@@ -113,11 +118,11 @@ fn a_long_sleep_parks_the_run_until_it_is_due() {
         assert_eq!(state.status, Status::Sleeping);
         assert_eq!(state.due.unwrap().duration_since(begun).unwrap().as_secs(), 3600);
         assert!(matches!(state.calls[1].status, CallStatus::Waiting { .. }), "{:?}", state.calls);
-        clock.advance(Duration::from_secs(10));
+        clock.forward(Duration::from_secs(10));
         assert_eq!(until(thread().resume(sleeps_long).await.unwrap()), 3600, "too early");
-        clock.advance(Duration::from_secs(3600));
+        clock.forward(Duration::from_secs(3600));
         assert_eq!(until(thread().resume(sleeps_long).await.unwrap()), 7200);
-        clock.advance(Duration::from_secs(3600));
+        clock.forward(Duration::from_secs(3600));
         assert_eq!(thread().resume(sleeps_long).await.unwrap().completed().unwrap(), "slept");
         assert_eq!((ledger.count("before"), ledger.count("after")), (1, 1));
     });
@@ -131,7 +136,7 @@ async fn park_of(seconds: u64) {
 #[test]
 fn the_builder_says_from_which_length_on_a_sleep_parks() {
     block_on(async {
-        let clock = HandClock::new();
+        let clock = clock_of_2001();
         let builder = Runtime::builder().clock(clock.clone()).park_after(Duration::from_secs(5));
         let runtime = builder.memory();
         let outcome = runtime.thread("long").unwrap().invoke(park_of(5)).await.unwrap();

@@ -5,9 +5,9 @@ use std::time::Duration;
 use durably::{CallStatus, RunError, Runtime, Status, attempt, entrypoint, idempotency_key, interrupt, resource, task};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
-use tests::{Ledger, World, in_every_mode, on_every_checkpointer};
+use tests::{HandClock, Ledger, World, in_every_mode, on_every_checkpointer};
 
-use crate::watch::{HandClock, Watch, cut};
+use crate::watch::{Watch, cut};
 
 fn open(world: &World, ledger: &Ledger, watch: &Watch) -> Runtime {
     world.open(|builder| builder.resource(ledger.clone()).observer(watch.clone()))
@@ -117,7 +117,7 @@ async fn waits_between() -> anyhow::Result<u32> {
 #[test]
 fn a_crash_between_attempts_keeps_their_count_and_their_pause() {
     on_every_checkpointer(async |world| {
-        let (ledger, clock) = (Ledger::default(), HandClock::new());
+        let (ledger, clock) = (Ledger::default(), HandClock::default());
         let open = || {
             let runtime = world.open(|builder| builder.resource(ledger.clone()).clock(clock.clone()));
             runtime.thread("t").unwrap()
@@ -125,13 +125,13 @@ fn a_crash_between_attempts_keeps_their_count_and_their_pause() {
         let counts = || [1, 2, 3].map(|nth| ledger.count(&format!("attempt {nth}")));
         cut(open().invoke(waits_between()), clock.waited_for()).await;
         assert_eq!(counts(), [1, 0, 0]);
-        clock.advance(Duration::from_millis(9_999));
+        clock.forward(Duration::from_millis(9_999));
         cut(open().resume(waits_between), clock.waited_for()).await;
         assert_eq!(counts(), [1, 0, 0], "the pause is not over");
-        clock.advance(Duration::from_millis(1));
+        clock.forward(Duration::from_millis(1));
         cut(open().resume(waits_between), clock.waited_for()).await;
         assert_eq!(counts(), [1, 1, 0]);
-        clock.advance(Duration::from_secs(30));
+        clock.forward(Duration::from_secs(30));
         let error = open().resume(waits_between).await.unwrap_err();
         assert_eq!(counts(), [1, 1, 1]);
         assert!(

@@ -12,10 +12,10 @@ use durably::{
     entrypoint, interrupt, resource, task,
     testing::FaultyCheckpointer,
 };
-use tests::{Ledger, World, block_on, in_every_mode, on_every_checkpointer};
+use tests::{HandClock, Ledger, World, block_on, in_every_mode, on_every_checkpointer};
 use tokio::sync::Notify;
 
-use crate::watch::{HandClock, cut};
+use crate::watch::cut;
 
 /// What a process of these tests has.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let (hung, go_on) = (Arc::default(), Arc::default());
-        Self { ledger: Ledger::default(), clock: HandClock::new(), hung, go_on }
+        Self { ledger: Ledger::default(), clock: HandClock::default(), hung, go_on }
     }
 
     fn open(&self, world: &World) -> Runtime {
@@ -98,7 +98,7 @@ async fn bring(world: &World, place: &Place, state: &str) {
     }
     place.ledger.clear();
     place.ledger.note("mended");
-    place.clock.advance(Duration::from_secs(1800));
+    place.clock.forward(Duration::from_secs(1800));
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -445,7 +445,7 @@ fn where_every_sleep_parks_a_sleep_that_is_over_ends() {
         let thread = runtime.thread("t").unwrap();
         assert_eq!(thread.invoke(job("sleeping".to_owned())).await.unwrap().word(), "sleeping");
         late.reached.notified().await;
-        place.clock.advance(Duration::from_secs(3601));
+        place.clock.forward(Duration::from_secs(3601));
         let lets_go = async {
             late.reached.notified().await;
             late.let_go.notify_one();
@@ -473,9 +473,9 @@ fn run_due_drives_on_what_has_slept_long_enough_and_nothing_else() {
             assert_eq!(asks.questions().len(), 1);
         }
         let runtime = open();
-        place.clock.advance(Duration::from_secs(3599));
+        place.clock.forward(Duration::from_secs(3599));
         assert!(runtime.run_due().await.unwrap().is_empty());
-        place.clock.advance(Duration::from_secs(2));
+        place.clock.forward(Duration::from_secs(2));
         let mut outcomes = Vec::new();
         for run in runtime.run_due().await.unwrap() {
             let name = run.thread().as_str().to_owned();

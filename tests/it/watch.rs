@@ -4,11 +4,9 @@ use std::{
     future::IntoFuture,
     pin::pin,
     sync::{Arc, Mutex},
-    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use durably::{Clock, Event, Observer, Recall, checkpoint::BoxFuture};
-use tokio::sync::watch;
+use durably::{Event, Observer, Recall};
 
 /// Keeps the events of all runs, each as a line.
 #[derive(Clone, Debug, Default)]
@@ -58,44 +56,6 @@ fn text(value: Option<Recall<'_>>) -> String {
     let number = || value.decode::<u64>().map(|number| number.to_string());
     let truth = || value.decode::<bool>().map(|truth| truth.to_string());
     value.decode::<String>().or_else(|_| number()).or_else(|_| truth()).unwrap_or_else(|_| "(value)".to_owned())
-}
-
-/// A clock that moves only when it is told to; it begins in 2001. Clones are the same clock.
-#[derive(Clone, Debug)]
-pub(crate) struct HandClock(Arc<watch::Sender<Duration>>);
-
-impl HandClock {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(Duration::from_secs(1_000_000_000))))
-    }
-
-    pub(crate) fn advance(&self, by: Duration) {
-        self.0.send_modify(|now| *now += by);
-    }
-
-    /// Returns once somebody waits for this clock.
-    pub(crate) async fn waited_for(&self) {
-        while self.0.receiver_count() == 0 {
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-impl Clock for HandClock {
-    fn now(&self) -> SystemTime {
-        UNIX_EPOCH + *self.0.borrow()
-    }
-
-    fn sleep_until(&self, moment: SystemTime) -> BoxFuture<'static, ()> {
-        let mut now = self.0.subscribe();
-        Box::pin(async move {
-            let until = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
-            // Without a sender left nobody will move the clock.
-            if now.wait_for(|now| *now >= until).await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        })
-    }
 }
 
 /// Drives until something happens in the run, then drops the drive, as a crash would.

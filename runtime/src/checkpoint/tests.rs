@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{
-    BoxFuture, Change, CheckpointError, Checkpointer, Commit, Key, Lease, MemoryCheckpointer, Rows, ThreadPage,
-    ThreadQuery, Ticket,
+use super::{BoxFuture, Change, Checkpointer, Commit, MemoryCheckpointer, Ticket};
+use crate::{
+    ThreadId,
+    testing::{
+        Delegate,
+        conformance::{Backend, checks, conformance},
+    },
 };
-use crate::ThreadId;
-use crate::testing::conformance::{Backend, checks, conformance};
 
 /// Finds the handle's store again: the suite gives back only what it was given.
 #[derive(Default)]
@@ -94,49 +96,13 @@ type Alter = fn(Commit) -> Commit;
 #[derive(Debug)]
 struct Altered(MemoryCheckpointer, Alter);
 
-impl Checkpointer for Altered {
-    fn name(&self) -> &'static str {
-        "altered"
-    }
-
-    fn acquire(&self, thread: &ThreadId) -> BoxFuture<'_, Result<Lease, CheckpointError>> {
-        self.0.acquire(thread)
-    }
-
-    fn release(&self, lease: &Lease) {
-        self.0.release(lease);
-    }
-
-    fn released(&self, thread: &ThreadId) -> BoxFuture<'_, ()> {
-        self.0.released(thread)
-    }
-
-    fn is_leased(&self, thread: &ThreadId) -> bool {
-        self.0.is_leased(thread)
+impl Delegate for Altered {
+    fn inner(&self) -> &dyn Checkpointer {
+        &self.0
     }
 
     fn commit(&self, commit: Commit) -> Ticket {
         self.0.commit((self.1)(commit))
-    }
-
-    fn get(&self, thread: &ThreadId, key: Key) -> BoxFuture<'_, Result<Option<Vec<u8>>, CheckpointError>> {
-        self.0.get(thread, key)
-    }
-
-    fn scan(&self, thread: &ThreadId, first: Key, last: Key) -> BoxFuture<'_, Result<Rows, CheckpointError>> {
-        self.0.scan(thread, first, last)
-    }
-
-    fn threads(&self, query: ThreadQuery) -> BoxFuture<'_, Result<ThreadPage, CheckpointError>> {
-        self.0.threads(query)
-    }
-
-    fn delete_thread(&self, thread: &ThreadId) -> BoxFuture<'_, Result<bool, CheckpointError>> {
-        self.0.delete_thread(thread)
-    }
-
-    fn close(&self) -> BoxFuture<'_, Result<(), CheckpointError>> {
-        self.0.close()
     }
 }
 
