@@ -109,6 +109,8 @@ impl Model {
                     }
                 }
                 Record::Resume(Resume { reopened, .. }) | Record::Again(Again { reopened, .. }) => model.void(reopened),
+                // None are made here.
+                Record::Begin(_) => {}
                 Record::Start(_) | Record::Emitted(_) | Record::End(_) | Record::Update(_) | Record::Cancel(_) => {}
             }
         }
