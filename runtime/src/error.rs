@@ -384,12 +384,10 @@ impl fmt::Display for RunError {
                 f,
                 "call {call} has no recorded outcome by checkpoint {checkpoint}, so none can be replaced: fork at a later one"
             ),
-            Self::ThreadExists { thread } => {
-                write!(
-                    f,
-                    "thread {thread} is there already, and a copy needs a fresh one: use another name, or delete it first"
-                )
-            }
+            Self::ThreadExists { thread } => write!(
+                f,
+                "thread {thread} is there already, and a copy needs a fresh one: use another name, or delete it first"
+            ),
             Self::AsksInOnce { task, asked } => write!(
                 f,
                 "question {asked:?} was asked in task {task:?}, which is at_most_once: ask in the entrypoint, before or after the task"

@@ -345,7 +345,7 @@ fn a_timeout_and_a_panic_leave_the_call_in_doubt() {
     in_every_mode(async |world| {
         for panics in [false, true] {
             let ledger = Ledger::default();
-            let thread = open(&world, &ledger, &Life::default()).thread(&panics.to_string()).unwrap();
+            let thread = open(&world, &ledger, &Life::default()).thread(panics.to_string()).unwrap();
             let mut outcome = thread.invoke(takes_long(panics)).await;
             if panics {
                 assert!(matches!(outcome, Err(RunError::Panicked { .. })));

@@ -43,7 +43,11 @@ pub enum Reconciled<T> {
     label = "does not give `Reconciled<{T}>`"
 )]
 pub trait Reconciles<T> {
-    /// What was found out, or why nothing was.
+    /// What was found out.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing was.
     fn told(self) -> Result<Reconciled<T>, String>;
 }
 
@@ -105,7 +109,7 @@ pub(super) enum Settled {
     DidNotByWord,
 }
 
-impl<'a> Once<'a> {
+impl Once<'_> {
     pub(crate) fn new<T: Journaled>() -> Self {
         Self { expects: std::any::type_name::<T>(), check: check::<T>, reconcile: None }
     }

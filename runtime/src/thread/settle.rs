@@ -179,7 +179,11 @@ impl Thread {
                 EntryState::Taken(_, first) if *first == answer.digest() => return Ok(()),
                 EntryState::Answered(_) | EntryState::Taken(..) => return Err(SettleError::AlreadySettled { call }),
             }
-            self.check_settlement(call, &stored.entry, &answer)?;
+            self.check_settlement(call, &stored.entry, &answer).map_err(|source| SettleError::WrongType {
+                call,
+                task: stored.entry.key.clone(),
+                source,
+            })?;
             let mut changes = Vec::new();
             storage::answer_changes(&self.id, call, &stored.entry, answer.clone(), &mut changes)?;
             let expect = vec![stored.expect(call), Expect::Equals(Key::Head, row), Expect::Absent(storage::CANCEL)];
@@ -206,15 +210,13 @@ impl Thread {
     }
 
     /// Checks the value's type, if this process has come by the code that makes the call.
-    fn check_settlement(&self, call: CallId, entry: &Entry, answer: &Answer) -> Result<(), SettleError> {
+    fn check_settlement(&self, call: CallId, entry: &Entry, answer: &Answer) -> Result<(), ValueError> {
         let Some(value) = &answer.value else { return Ok(()) };
         let inner = &self.runtime.inner;
         let driven = inner.driven(&self.id).and_then(|run| run.answer_check(call));
         let types = &inner.environment.answer_types;
         match driven.or_else(|| types.check(&entry.file, entry.line, &entry.expects)) {
-            Some(check) => {
-                check(value).map_err(|source| SettleError::WrongType { call, task: entry.key.clone(), source })
-            }
+            Some(check) => check(value),
             None => Ok(()),
         }
     }

@@ -109,9 +109,12 @@ impl Model {
                     }
                 }
                 Record::Resume(Resume { reopened, .. }) | Record::Again(Again { reopened, .. }) => model.void(reopened),
-                // None are made here.
-                Record::Begin(_) => {}
-                Record::Start(_) | Record::Emitted(_) | Record::End(_) | Record::Update(_) | Record::Cancel(_) => {}
+                Record::Begin(_)
+                | Record::Start(_)
+                | Record::Emitted(_)
+                | Record::End(_)
+                | Record::Update(_)
+                | Record::Cancel(_) => {}
             }
         }
         model
