@@ -39,5 +39,5 @@ fn nothing<'durably>() -> ::durably::TaskCall<'durably, ()> {
     )
 }
 ::core::compile_error! {
-    "a task has no option `tiemout`, did you mean `timeout`?; there are `name`, `retry`, `timeout`, `idle_timeout`, `cache`, `skip`, `skip_all`, `key`, `blocking`"
+    "a task has no option `tiemout`, did you mean `timeout`?; there are `name`, `retry`, `timeout`, `idle_timeout`, `cache`, `skip`, `skip_all`, `key`, `blocking`, `at_most_once`, `reconcile`"
 }

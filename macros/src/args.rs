@@ -29,6 +29,8 @@ pub(crate) struct TaskArgs {
     pub(crate) skip_all: Option<Ident>,
     pub(crate) key: Option<(Ident, LitStr)>,
     pub(crate) blocking: Option<Ident>,
+    pub(crate) at_most_once: Option<Ident>,
+    pub(crate) reconcile: Option<(Ident, Path)>,
     /// The first option, if there is any.
     pub(crate) first: Option<Ident>,
 }
@@ -63,8 +65,19 @@ pub(crate) struct EntrypointArgs {
 }
 
 impl TaskArgs {
-    const KNOWN: &[&str] =
-        &["name", "retry", "timeout", "idle_timeout", "cache", "skip", "skip_all", "key", "blocking"];
+    const KNOWN: &[&str] = &[
+        "name",
+        "retry",
+        "timeout",
+        "idle_timeout",
+        "cache",
+        "skip",
+        "skip_all",
+        "key",
+        "blocking",
+        "at_most_once",
+        "reconcile",
+    ];
 
     pub(crate) fn parse(options: TokenStream, diag: &mut Diag) -> Self {
         let mut args = Self::default();
@@ -92,6 +105,10 @@ impl TaskArgs {
             set(&mut self.skip_all, key, flag(key, input)?)
         } else if key == "blocking" {
             set(&mut self.blocking, key, flag(key, input)?)
+        } else if key == "at_most_once" {
+            set(&mut self.at_most_once, key, flag(key, input)?)
+        } else if key == "reconcile" {
+            set(&mut self.reconcile, key, (key.clone(), value(key, input, parsed)?))
         } else if key == "retry" {
             self.retries.push(RetryArgs::parse(key, input, diag)?);
             Ok(())

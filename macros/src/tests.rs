@@ -71,6 +71,17 @@ fn a_retried_task_clones_for_each_attempt() {
 }
 
 #[test]
+fn a_task_that_runs_at_most_once_finds_out_with_arguments_of_its_own() {
+    let options = quote!(at_most_once, reconcile = bank::find, retry(max_attempts = 2), timeout = "10s");
+    let item = quote! {
+        async fn transfer(&self, order: &Order, cents: u64) -> anyhow::Result<Receipt> {
+            self.bank.transfer(order, cents).await
+        }
+    };
+    task("task_once", options, item);
+}
+
+#[test]
 fn a_cached_task_makes_its_key_before_its_body_takes_the_arguments() {
     let options = quote!(skip(client), cache(ttl = "1h", key = "{order.id}", version = 2), idle_timeout = "10s");
     let item = quote! {

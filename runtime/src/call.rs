@@ -74,6 +74,10 @@ impl<'a, T> Claimed<'a, T> {
     ) -> Option<Self> {
         let Claim { kind, name, definition, arguments, location } = claim;
         let run = ambient.run.clone();
+        if let Some(task) = ambient.reconciles {
+            run.fail(RunError::CallInReconcile { task: task.to_owned(), called: name.into_owned() });
+            return None;
+        }
         let new = NewCall { kind, name: name.clone(), definition: definition.copied(), arguments, location };
         let slot = run.claim(&ambient.scope, new)?;
         let work = if run.is_recorded(slot) { None } else { work(&run, slot) };

@@ -189,6 +189,21 @@ pub enum RunError {
         /// The thread.
         thread: ThreadId,
     },
+    /// A question was asked in the body of a task that may run at most once: waiting for the answer, the run would leave the
+    /// body, and could not go on in it.
+    AsksInOnce {
+        /// The task.
+        task: String,
+        /// The question's key.
+        asked: String,
+    },
+    /// A call was made in a task's reconcile function, which has no place in the journal.
+    CallInReconcile {
+        /// The task.
+        task: String,
+        /// What was called.
+        called: String,
+    },
     /// A tag is too long, or there are too many.
     Tag {
         /// What is wrong.
@@ -229,6 +244,8 @@ impl RunError {
             Self::Pruned { .. } => "pruned",
             Self::NoOutcome { .. } => "no outcome",
             Self::ThreadExists { .. } => "thread exists",
+            Self::AsksInOnce { .. } => "asks in once",
+            Self::CallInReconcile { .. } => "call in reconcile",
             Self::Tag { .. } => "tag",
         }
     }
@@ -256,6 +273,8 @@ impl RunError {
             | Self::Collision { .. }
             | Self::Corrupt { .. }
             | Self::Pruned { .. }
+            | Self::AsksInOnce { .. }
+            | Self::CallInReconcile { .. }
             | Self::Checkpoint(CheckpointError::TooLarge { .. }) => Some(Status::Stuck),
             Self::Aborted { .. }
             | Self::Checkpoint(_)
@@ -365,12 +384,18 @@ impl fmt::Display for RunError {
                 f,
                 "call {call} has no recorded outcome by checkpoint {checkpoint}, so none can be replaced: fork at a later one"
             ),
-            Self::ThreadExists { thread } => {
-                write!(
-                    f,
-                    "thread {thread} is there already, and a copy needs a fresh one: use another name, or delete it first"
-                )
-            }
+            Self::ThreadExists { thread } => write!(
+                f,
+                "thread {thread} is there already, and a copy needs a fresh one: use another name, or delete it first"
+            ),
+            Self::AsksInOnce { task, asked } => write!(
+                f,
+                "question {asked:?} was asked in task {task:?}, which is at_most_once: ask in the entrypoint, before or after the task"
+            ),
+            Self::CallInReconcile { task, called } => write!(
+                f,
+                "{called:?} was called in the reconcile function of task {task:?}, which has no place in the journal: do there directly what is to be done"
+            ),
             Self::Tag { detail } => f.write_str(detail),
         }
     }

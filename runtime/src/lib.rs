@@ -53,7 +53,8 @@
 //! # What is promised
 //!
 //! * In [`Durability::Sync`], the default, a record is on disk before its value is visible to anyone.
-//! * A finished task's body does not run again; one that was cut off does (use [`idempotency_key`] for what receives it).
+//! * A finished task's body does not run again; one that was cut off does (use [`idempotency_key`] for what receives it),
+//!   unless it is `at_most_once`: then it is found out, or somebody says, what became of it.
 //! * A task's failure is an outcome like a value. Resuming a failed run opens again what it did not get past.
 //! * What somebody has to approve is executed exactly as it was seen, at most once: see [`approval`].
 //! * A wrong replay is worse than an error: damage, lost tails, changed code and changed types are typed errors.
@@ -166,7 +167,7 @@ pub use output::{Failure, TaskError, TaskErrorKind};
 pub use policy::{CachePolicy, RetryPolicy};
 pub use recorded::{now, patched, random, sleep, uuid};
 pub use resource::resource;
-pub use run::{Outcome, Question};
+pub use run::{Doubt, Outcome, Question};
 pub use runtime::{
     Background, DrainReport, Recovered, Runtime, RuntimeBuilder, RuntimeStats, ThreadList, ThreadSummary, Threads,
 };
@@ -174,12 +175,12 @@ pub use storage::Status;
 pub use stream::{
     Enclosing, EventNo, EventNoError, EventValue, StreamEvent, StreamMode, StreamModes, Streamed, StreamedTask,
 };
-pub use task::{TaskCall, attempt, heartbeat, idempotency_key};
+pub use task::{Reconciled, Reconciles, TaskCall, attempt, heartbeat, idempotency_key};
 pub use thread::{
     AnswerState, Answering, CallState, CallStatus, Cancel, CancelError, Cancellation, Checkpoint, CheckpointKind,
     CheckpointWhat, Command, Durability, Fork, ForkedFrom, History, IfUnfinished, ImportError, Invoke, Keep, Pruned,
-    RecordedValue, Resume, RunSize, RunStream, RunSummary, Runs, Stage, Started, Thread, ThreadFile, ThreadSize,
-    ThreadState, Update, Watch, Which,
+    RecordedValue, Resume, RunSize, RunStream, RunSummary, Runs, SettleError, Settlement, Settling, Stage, Started,
+    Thread, ThreadFile, ThreadSize, ThreadState, Update, Watch, Which,
 };
 pub use value::ValueError;
 

@@ -21,7 +21,7 @@ pub use crate::{
         TaskFailure, TimeoutFailure, plain_codec, probe, result_codec,
     },
     policy::{CachePolicy, RetryPolicy},
-    task::{Applies, Body, Retries, TaskCall, TaskSpec, call, in_run},
+    task::{Applies, Body, Reconciling, Retries, TaskCall, TaskSpec, call, in_run, reconciling},
     value::{Arguments, ValueError},
 };
 

@@ -8,7 +8,7 @@ use super::{bindings, codec, duration, place, policy, signature, typed_body};
 use crate::{
     key::Key,
     lifetimes,
-    model::{Attempts, Cache, Identity, Param, Task},
+    model::{Attempts, Cache, Identity, Once, Param, Task},
 };
 
 /// A plain function that makes the call; the body runs when the runtime says so.
@@ -119,11 +119,7 @@ fn run(task: &Task, body: &TokenStream) -> TokenStream {
     } else {
         quote_spanned!(span=> async move { #body })
     };
-    let again = task.params.iter().map(|param| {
-        let Param { cfgs, ident, ty, .. } = param;
-        let turbofish = nameable(param).then(|| ours!(::<#ty>));
-        ours!(#(#cfgs)* let #ident = ::durably::__private::again #turbofish(&#ident);)
-    });
+    let again = again(task);
     let made = match (&task.attempts, task.blocking) {
         (Attempts::One, false) => quote_spanned!(span=> ::durably::__private::Body::once(#job)),
         (Attempts::One, true) => ours!(::durably::__private::Body::blocking(::durably::__private::only(#job))),
@@ -135,9 +131,53 @@ fn run(task: &Task, body: &TokenStream) -> TokenStream {
             ours!(#body #(#retries)*)
         }
     };
+    if let Some(once) = &task.once {
+        return at_most_once(task, once, &again, &made);
+    }
     match &task.cache {
         None => ours!(move || #made),
         Some(cache) => cached(cache, &made),
+    }
+}
+
+/// The arguments for one more attempt.
+fn again(task: &Task) -> Vec<TokenStream> {
+    let again = task.params.iter().map(|param| {
+        let Param { cfgs, ident, ty, .. } = param;
+        let turbofish = nameable(param).then(|| ours!(::<#ty>));
+        ours!(#(#cfgs)* let #ident = ::durably::__private::again #turbofish(&#ident);)
+    });
+    again.collect()
+}
+
+/// A body that runs again only once it is known that it had no effect. What finds that out has arguments of its own.
+///
+/// ```text
+/// move || {
+///     let __reconcile = { let id = again::<u64>(&id); move || { let id = again::<u64>(&id); reconciling(find(id)) } };
+///     BODY.at_most_once::<Receipt>().reconcile(__reconcile)
+/// }
+/// ```
+fn at_most_once(task: &Task, once: &Once, again: &[TokenStream], body: &TokenStream) -> TokenStream {
+    let value = task.output.value();
+    let Some(path) = &once.reconcile else { return ours!(move || #body.at_most_once::<#value>()) };
+    let receiver = task.receiver.as_ref().map(|receiver| receiver.self_token);
+    let given = receiver.iter().map(|receiver| ours!(#receiver)).chain(task.params.iter().map(|param| {
+        let ident = &param.ident;
+        ours!(#ident)
+    }));
+    let asked = quote_spanned!(path.span()=> ::durably::__private::reconciling::<#value, _>(#path(#(#given),*)));
+    ours! {
+        move || {
+            let __reconcile = {
+                #(#again)*
+                move || {
+                    #(#again)*
+                    #asked
+                }
+            };
+            #body.at_most_once::<#value>().reconcile(__reconcile)
+        }
     }
 }
 

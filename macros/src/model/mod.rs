@@ -8,7 +8,7 @@ mod task;
 pub(crate) use entrypoint::{Entrypoint, Last};
 pub(crate) use output::{Form, Output};
 pub(crate) use param::Param;
-pub(crate) use task::{Attempts, Cache, Identity, Task};
+pub(crate) use task::{Attempts, Cache, Identity, Once, Task};
 
 use proc_macro2::Span;
 use syn::Signature;

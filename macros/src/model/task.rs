@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use proc_macro2::Group;
 use syn::{
-    Attribute, FnArg, GenericParam, Generics, Ident, Lifetime, LifetimeParam, LitInt, LitStr, Receiver, ReceiverKind,
-    Token, Type, Visibility, WherePredicate, ext::IdentExt, parse_quote, parse_quote_spanned, spanned::Spanned,
-    visit::Visit,
+    Attribute, FnArg, GenericParam, Generics, Ident, Lifetime, LifetimeParam, LitInt, LitStr, Path, Receiver,
+    ReceiverKind, Token, Type, Visibility, WherePredicate, ext::IdentExt, parse_quote, parse_quote_spanned,
+    spanned::Spanned, visit::Visit,
 };
 
 use super::{Form, Output, Param, qualifiers};
@@ -36,6 +36,7 @@ pub(crate) struct Task {
     pub(crate) cache: Option<Cache>,
     pub(crate) identity: Identity,
     pub(crate) attempts: Attempts,
+    pub(crate) once: Option<Once>,
     pub(crate) blocking: bool,
 }
 
@@ -53,6 +54,12 @@ pub(crate) struct Cache {
     pub(crate) version: Option<LitInt>,
     /// What the value is kept under; `None`: what the call is known by.
     pub(crate) key: Option<Key>,
+}
+
+/// That the body runs at most once.
+pub(crate) struct Once {
+    /// The function that finds out what became of it.
+    pub(crate) reconcile: Option<Path>,
 }
 
 /// How often the body may run.
@@ -92,13 +99,18 @@ impl Task {
         };
         let identity = identity(&args, &params, sig.receiver().is_some(), diag);
         can_fail(&args, &output, diag);
+        once_only(&args, diag);
         let fails = matches!(output.form, Form::Result { .. });
         let timeout = args.timeout.filter(|_| fails);
         let idle_timeout = args.idle_timeout.filter(|_| fails);
         let cache = args.cache.map(|args| cache(args, &params, sig.receiver().is_some(), diag));
-        let again = !args.retries.is_empty();
+        let retried = !args.retries.is_empty();
+        let again = retried || args.at_most_once.is_some();
         let repeated = repeatable(&params, sig.receiver(), again, blocking, diag);
-        let attempts = match (again, fails) {
+        let once = args.at_most_once.map(|_| Once { reconcile: args.reconcile.map(|(_, path)| path) });
+        let attempts = match (retried, fails) {
+            // Again once it is known that it had no effect before.
+            _ if once.is_some() => Attempts::Retried(if fails { args.retries } else { Vec::new() }),
             (true, true) => Attempts::Retried(args.retries),
             _ => Attempts::One,
         };
@@ -121,6 +133,7 @@ impl Task {
             cache,
             identity,
             attempts,
+            once,
             blocking,
         })
     }
@@ -193,6 +206,37 @@ fn listed(params: &[Param]) -> String {
 fn is_argument(root: &Ident, params: &[Param], has_self: bool) -> bool {
     let is_constant = root.to_string().starts_with(char::is_uppercase);
     is_constant || (has_self && root == "self") || params.iter().any(|param| param.ident == *root)
+}
+
+/// What does not go with a body that runs at most once.
+fn once_only(args: &TaskArgs, diag: &mut Diag) {
+    let Some(once) = &args.at_most_once else {
+        if let Some((reconcile, _)) = &args.reconcile {
+            let message = "`reconcile` finds out what became of a body that may run at most once: write \
+                           `at_most_once, reconcile = ..`";
+            diag.here(reconcile.span(), message);
+        }
+        return;
+    };
+    if args.cache.is_some() {
+        let message = "a shared value would stand for an effect that did not happen: an `at_most_once` task has no \
+                       `cache`";
+        diag.here(once.span(), message);
+    }
+    if args.reconcile.is_none() {
+        for retry in &args.retries {
+            let message = "an attempt that failed may have had its effect: give `reconcile = ..`, which is asked before \
+                           each further attempt, or leave `retry` out";
+            diag.here(retry.keyword.span(), message);
+        }
+    }
+    if args.blocking.is_some() {
+        for (timeout, _) in [&args.timeout, &args.idle_timeout].into_iter().flatten() {
+            let message = "a blocking body goes on after its time is over, and could have its effect beside the next \
+                           attempt: limit the time within it";
+            diag.here(timeout.span(), message);
+        }
+    }
 }
 
 /// `retry` and `timeout` are about failures.

@@ -210,7 +210,7 @@ impl<A: DeserializeOwned + Send + Sync> Execution<A> {
             };
             let args = Arc::new(document.args.to()?);
             let Some(scope) = run.body_scope(body.0) else { return std::future::pending().await };
-            let ambient = Ambient { run: run.clone(), scope, body: Some(body) };
+            let ambient = Ambient { run: run.clone(), scope, body: Some(body), reconciles: None };
             let effect = within(ambient.clone(), || Box::pin(effect(args, key.clone())));
             match Report::of(&Within::new(ambient, effect).await) {
                 Ok(report) => report,

@@ -135,7 +135,7 @@ impl fmt::Display for AnswerError {
                 f,
                 "question {question} has answered itself at its deadline, with {answered}; that answer stands"
             ),
-            Self::Conflict { question, answered, how: AnswerKind::Given } => {
+            Self::Conflict { question, answered, how: AnswerKind::Given | AnswerKind::Reconciled } => {
                 write!(f, "question {question} was answered already, with {answered}; that answer stands")
             }
             Self::Twice { question } => {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Answered, Attempt, CallKind, Failing, Journal, Order, Outcome, Record, Slot, Stage, Then, Wait, Waited, call,
+    Answered, Attempt, Begin, CallKind, Failing, Journal, Order, Outcome, Record, Scope, Slot, Stage, Then, Wait,
+    Waited, call,
     load::{changes_the_wait, waited_for},
 };
 use crate::{
@@ -22,6 +23,28 @@ impl Journal {
         self.begin_scope(inner);
         self.scopes.entry(parent).or_default().within.push(inner);
         attempts
+    }
+
+    /// Notes that a body which may run at most once is about to begin. It may once that is durable.
+    pub(crate) fn begin(&mut self, slot: Slot, at_ms: u64) {
+        if self.is_cut() {
+            return;
+        }
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        (call.stage, call.begun) = (Stage::Finished, true);
+        let (number, scope) = (call.attempts + 1, call.scope);
+        let call = self.info(slot);
+        if self.is_in_a_body(scope) {
+            // Another attempt of the body around it finds it in doubt.
+            let loaded = self.loaded_call(call.clone());
+            self.note_begin(loaded, number);
+        }
+        self.append_durable(Record::Begin(Begin { call, number, at_ms }), Then::TryAgain(slot));
+    }
+
+    /// Whether the scope stands in a body that may run at most once; its call.
+    pub(crate) fn once_around(&self, scope: &Scope) -> Option<Slot> {
+        self.owners(scope).into_iter().find(|owner| self.calls.get(*owner).is_some_and(|call| call.begun))
     }
 
     /// Takes the released outcome. A failure counts from here on as one that the code has not got past: not from its
@@ -91,7 +114,7 @@ impl Journal {
             return;
         }
         let (then, at_once) = match what {
-            Waited::Answer(_) => (Then::Opened(slot), true),
+            Waited::Answer(_) | Waited::InDoubt(_) => (Then::Opened(slot), true),
             Waited::Refused { .. } | Waited::Withdrawn => (Then::Nothing, true),
             Waited::Until { .. } => (Then::Nothing, false),
         };
@@ -121,7 +144,7 @@ impl Journal {
         call.in_flight = true;
         let (attempts, scope, inner) = (call.attempts, call.scope, call.body_scope(slot, Order::AtOnce).id);
         let (cached, asked, answered) = (call.cached, call.asked, call.answered.take());
-        let at_once = call.kind == CallKind::Interrupt;
+        let (at_once, begun) = (call.kind == CallKind::Interrupt, call.begun);
         let info = self.info(slot);
         let recorded = Arc::new(recorded);
         match *recorded {
@@ -142,7 +165,10 @@ impl Journal {
             Order::AtOnce => Then::HandOn(slot, recorded.clone()),
         };
         let outcome = Outcome { call: info, recorded, attempts, at_ms, took_ms, cached, asked, answered };
-        self.append(Record::Outcome(outcome), then, at_once);
+        match begun {
+            true => self.append_durable(Record::Outcome(outcome), then),
+            false => self.append(Record::Outcome(outcome), then, at_once),
+        }
     }
 
     /// Says that the call's value, which is about to be noted, is one that an equal call left.

@@ -122,6 +122,8 @@ pub(crate) struct Call {
     pub(super) loaded: Option<u32>,
     /// Whether a question was asked in its body or beneath it.
     pub(crate) asked: bool,
+    /// Whether its body may run at most once and has begun: without an outcome, it is in doubt.
+    pub(crate) begun: bool,
     /// Whether its value is one that an equal call left.
     pub(crate) cached: bool,
     /// Whether its future is gone.

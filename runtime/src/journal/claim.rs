@@ -35,6 +35,7 @@ impl Journal {
             next_ms: 0,
             loaded: self.loaded_calls.get(&id).copied(),
             asked: false,
+            begun: false,
             cached: false,
             dropped: false,
             in_flight: false,
@@ -49,7 +50,7 @@ impl Journal {
             }
             (call.attempts, call.next_ms) = (entry.attempts, entry.next_ms);
             call.replayed = entry.outcome.is_some();
-            call.asked = entry.asked;
+            (call.asked, call.begun) = (entry.asked, entry.begun);
             recorded = entry.outcome.as_ref().map(|(recorded, _)| recorded.clone());
         }
         if matches!(recorded.as_deref(), Some(Recorded::Failure(_))) {

@@ -50,6 +50,8 @@ pub enum RecordedStep {
     Outcome,
     /// A failed attempt.
     Attempt,
+    /// The beginning of a body that may run at most once.
+    Begin,
     /// A question or a timer.
     Wait,
 }
@@ -82,6 +84,7 @@ impl fmt::Display for Nondeterminism {
         let step = match self.step {
             RecordedStep::Outcome => "the outcome",
             RecordedStep::Attempt => "a failed attempt",
+            RecordedStep::Begin => "the beginning",
             RecordedStep::Wait => "the wait",
         };
         write!(

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Again, Attempt, BrokenJournal, CallInfo, Emitted, Journal, Loaded, Outcome, Record, RecordedStep, Resume, Scope,
-    Step, Table, Unread, Wait, Waited, call, cut::Cut,
+    Again, Attempt, Begin, BrokenJournal, CallInfo, Emitted, Journal, Loaded, Outcome, Record, RecordedStep, Resume,
+    Scope, Step, Table, Unread, Wait, Waited, call, cut::Cut,
 };
 use crate::{
     id::{CallId, ScopeId, Seq},
@@ -45,7 +45,9 @@ impl Journal {
                     Recorded::Value(_) => drop(self.scopes.remove(&call::body_scope_id(id))),
                 }
                 let loaded = self.loaded_call(call);
-                self.loaded[loaded as usize].asked |= asked;
+                let entry = &mut self.loaded[loaded as usize];
+                entry.asked |= asked;
+                entry.wait.take_if(|wait| matches!(wait, Waited::InDoubt(_)));
                 if self.loaded[loaded as usize].outcome.replace((recorded, attempts)).is_some() {
                     return Err(BrokenJournal { seq, detail: format!("call {id} has two outcomes") });
                 }
@@ -57,6 +59,11 @@ impl Journal {
                 (entry.attempts, entry.next_ms) = (number, next_ms);
                 self.order_step(loaded, seq, RecordedStep::Attempt);
                 self.void(&reopened);
+            }
+            Record::Begin(Begin { call, number, .. }) => {
+                let loaded = self.loaded_call(call);
+                self.note_begin(loaded, number);
+                self.order_step(loaded, seq, RecordedStep::Begin);
             }
             Record::Wait(Wait { call, what, .. }) => {
                 let loaded = self.loaded_call(call);
@@ -93,10 +100,17 @@ impl Journal {
         let loaded = *self.loaded_calls.entry(info.id).or_insert(next);
         if loaded == next {
             let (outcome, wait, holder) = (None, None, None);
-            let (asked, claimed) = (false, false);
-            self.loaded.push(Loaded { info, outcome, attempts: 0, next_ms: 0, wait, asked, claimed, holder });
+            let (asked, begun, claimed) = (false, false, false);
+            self.loaded.push(Loaded { info, outcome, attempts: 0, next_ms: 0, wait, asked, begun, claimed, holder });
         }
         loaded
+    }
+
+    /// A body of the call that may run at most once begins in this attempt.
+    pub(super) fn note_begin(&mut self, loaded: u32, number: u32) {
+        let entry = &mut self.loaded[loaded as usize];
+        (entry.begun, entry.attempts, entry.next_ms) = (true, number, 0);
+        entry.wait.take_if(|wait| matches!(wait, Waited::InDoubt(_)));
     }
 
     pub(super) fn order_step(&mut self, loaded: u32, seq: Seq, step: RecordedStep) {

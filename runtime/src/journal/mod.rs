@@ -34,8 +34,8 @@ pub(crate) use call::{Call, Definition, Frame, NewCall, Order, Scope, Slot, Stag
 pub use divergence::{CallSketch, Nondeterminism, RecordedStep};
 use hasher::ByDigest;
 pub(crate) use record::{
-    Again, Answered, Around, Asked, Attempt, CallInfo, Cancel, Deadline, Emitted, End, Ended, Origin, Outcome, Record,
-    Resume, Start, Unread, Update, Wait, Waited, Why,
+    Again, Answered, Around, Asked, Attempt, Begin, CallInfo, Cancel, Deadline, Doubted, Emitted, End, Ended, Origin,
+    Outcome, Record, Resume, Start, Unread, Update, Wait, Waited, Why,
 };
 pub use record::{AnswerKind, CallKind};
 pub(crate) use show::json_text;
@@ -147,6 +147,8 @@ struct Loaded {
     wait: Option<Waited>,
     /// Whether its outcome says that a question was asked in it.
     asked: bool,
+    /// Whether its body has begun, and may run at most once.
+    begun: bool,
     claimed: bool,
     /// The claim's place, while its future lives.
     holder: Option<Slot>,
@@ -161,6 +163,8 @@ pub(crate) struct Appended {
     pub(crate) then: Then,
     /// Whether it must be durable at once in every durability mode, with all before it.
     pub(crate) at_once: bool,
+    /// Whether nothing comes of it before it is durable, in every durability mode.
+    pub(crate) durable: bool,
 }
 
 /// What becomes of a record once it is durable.
@@ -290,7 +294,14 @@ impl Journal {
     fn push(&mut self, record: Record, then: Then, at_once: bool) {
         let seq = Seq(self.next_seq);
         self.next_seq += 1;
-        self.appended.push(Appended { seq, record, then, at_once });
+        self.appended.push(Appended { seq, record, then, at_once, durable: false });
+    }
+
+    /// Adds a record of a body that may run at most once: durable before anything comes of it.
+    fn append_durable(&mut self, record: Record, then: Then) {
+        let before = self.appended.len();
+        self.append(record, then, true);
+        self.appended[before..].iter_mut().for_each(|appended| appended.durable = true);
     }
 
     /// The records that were made since this was last asked, in order.

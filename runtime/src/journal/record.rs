@@ -23,6 +23,8 @@ pub(crate) enum Record {
     Outcome(Outcome),
     /// An attempt failed and another one follows.
     Attempt(Attempt),
+    /// A body that may run at most once is about to begin.
+    Begin(Begin),
     /// A call began to wait for the outside: a question is open, or a timer is set.
     Wait(Wait),
     /// A run that had failed goes on; these calls are opened again.
@@ -212,6 +214,8 @@ pub enum AnswerKind {
     Deadline,
     /// Somebody cancelled the question.
     Cancelled,
+    /// A reconcile function found out what became of a call that was in doubt.
+    Reconciled,
 }
 
 /// How a question was answered, by whom, and when.
@@ -235,6 +239,16 @@ pub(crate) struct Attempt {
     pub(crate) at_ms: u64,
     /// When the next attempt is due.
     pub(crate) next_ms: u64,
+}
+
+/// The beginning of a body that may run at most once; durable before its first line. Without an outcome after it, nobody
+/// knows whether its effect happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Begin {
+    pub(crate) call: CallInfo,
+    /// Which attempt begins, from 1.
+    pub(crate) number: u32,
+    pub(crate) at_ms: u64,
 }
 
 /// A wait's beginning.
@@ -262,6 +276,17 @@ pub(crate) enum Waited {
     },
     /// Nothing any more: the code dropped its question, as a race's loser.
     Withdrawn,
+    /// Somebody who says what became of its body, which had begun and left no outcome.
+    InDoubt(std::sync::Arc<Doubted>),
+}
+
+/// Why nobody knows what became of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Doubted {
+    /// The type of the value that it would have left, by name.
+    pub(crate) expects: String,
+    /// What its reconcile function came to, if it has one.
+    pub(crate) why: Option<String>,
 }
 
 /// A question, as it was asked.
@@ -419,6 +444,7 @@ impl Record {
             Self::Start(Start { at_ms, .. })
             | Self::Outcome(Outcome { at_ms, .. })
             | Self::Attempt(Attempt { at_ms, .. })
+            | Self::Begin(Begin { at_ms, .. })
             | Self::Wait(Wait { at_ms, .. })
             | Self::Resume(Resume { at_ms, .. })
             | Self::Emitted(Emitted { at_ms, .. })
@@ -463,6 +489,7 @@ impl Record {
             Self::Resume(record) => bytes(4, record),
             Self::End(record) => bytes(5, record),
             Self::Unread(record) => bytes(6, record),
+            Self::Begin(record) => bytes(7, record),
             Self::Emitted(record) => bytes(8, record),
             Self::Cancel(record) => bytes(9, record),
             Self::Update(record) => bytes(20, record),
@@ -486,6 +513,7 @@ impl Record {
             4 => Self::Resume(parse(rest)?),
             5 => Self::End(parse(rest)?),
             6 => Self::Unread(parse(rest)?),
+            7 => Self::Begin(parse(rest)?),
             8 => Self::Emitted(parse(rest)?),
             9 => Self::Cancel(parse(rest)?),
             20 => Self::Update(parse(rest)?),

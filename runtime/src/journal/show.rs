@@ -30,6 +30,7 @@ impl Record {
             Self::Attempt(attempt) => {
                 format!("{} failed in attempt {}: {}", told(&attempt.call), attempt.number, attempt.error)
             }
+            Self::Begin(begin) => format!("{} begins, at most once, attempt {}", told(&begin.call), begin.number),
             Self::Wait(wait) => {
                 let call = told(&wait.call);
                 match &wait.what {
@@ -37,6 +38,10 @@ impl Record {
                     Waited::Until { due_ms } => format!("{call} waits until {due_ms} ms"),
                     Waited::Refused { reason } => format!("{call} got an answer that was refused: {reason}"),
                     Waited::Withdrawn => format!("{call} was withdrawn"),
+                    Waited::InDoubt(doubt) => match &doubt.why {
+                        Some(why) => format!("{call} is in doubt: {why}"),
+                        None => format!("{call} is in doubt"),
+                    },
                 }
             }
             Self::Resume(resume) => format!("the run goes on; calls opened again: {}", resume.reopened.len()),
@@ -84,6 +89,10 @@ impl Record {
                 json.text("kind", "attempt").call(&attempt.call).number("attempt", attempt.number.into());
                 json.text("error", &attempt.error).number("at_ms", attempt.at_ms).number("next_ms", attempt.next_ms);
             }
+            Self::Begin(begin) => {
+                json.text("kind", "begin").call(&begin.call).number("attempt", begin.number.into());
+                json.number("at_ms", begin.at_ms);
+            }
             Self::Wait(wait) => {
                 json.text("kind", "wait").call(&wait.call);
                 match &wait.what {
@@ -104,6 +113,12 @@ impl Record {
                     }
                     Waited::Withdrawn => {
                         json.text("for", "nothing");
+                    }
+                    Waited::InDoubt(doubt) => {
+                        json.text("for", "settlement").text("expects", &doubt.expects);
+                        if let Some(why) = &doubt.why {
+                            json.text("why", why);
+                        }
                     }
                 }
                 json.number("at_ms", wait.at_ms);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Outcome, Question,
+    Doubt, Outcome, Question,
     alarm::Alarm,
     clean_up,
     drive::{Came, step},
@@ -52,6 +52,7 @@ pub(super) fn rest(run: &Run, quiet: &Quiet) -> Option<Rest> {
             // Their list is read while the calls are there.
             (Outcome::Interrupted(run.questions().into_iter().map(Question::from).collect()), *due)
         }
+        Quiet::Doubts(due) => (Outcome::InDoubt(run.doubts().into_iter().map(Doubt::from).collect()), *due),
         Quiet::Until(due) => (Outcome::Sleeping { until: moment(*due) }, Some(*due)),
         Quiet::Drained => (Outcome::Drained, None),
         Quiet::Not | Quiet::Stalled => return None,
@@ -286,6 +287,7 @@ pub(super) async fn pause(run: &Arc<Run>, head: &mut Head, rest: Rest) -> Result
     let Rest { outcome, due_ms, before_the_code } = rest;
     let status = match &outcome {
         Outcome::Interrupted(_) => Status::Interrupted,
+        Outcome::InDoubt(_) => Status::InDoubt,
         Outcome::Sleeping { .. } => Status::Sleeping,
         Outcome::Drained => Status::Drained,
         Outcome::Completed(_) | Outcome::Cancelled => unreachable!("a run that has ended does not pause"),

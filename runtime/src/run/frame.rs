@@ -44,7 +44,7 @@ impl<O> Entered<O> {
         name: impl Into<String>,
         future: BoxFuture<'static, Returned<O>>,
     ) -> Self {
-        let ambient = Ambient { run: run.clone(), scope, body: None };
+        let ambient = Ambient { run: run.clone(), scope, body: None, reconciles: None };
         let future = Some(Within::new(ambient, unconstrained(future)));
         Self { run, frame, waker: Waker::from(signal.clone()), signal, name: name.into(), future, unsettled: true }
     }

@@ -11,4 +11,4 @@ mod outcome;
 pub(crate) use clean_up::{CleansUp, clean_up_nested};
 pub(crate) use drive::{Begin, Plan, drive};
 pub(crate) use frame::Entered;
-pub use outcome::{Outcome, Question};
+pub use outcome::{Doubt, Outcome, Question};

@@ -4,7 +4,13 @@ use std::{fmt, sync::Arc, time::SystemTime};
 
 use serde::de::DeserializeOwned;
 
-use crate::{CallId, ValueError, environment::moment, journal::Asked, scope::OpenQuestion, value::Payload};
+use crate::{
+    CallId, ValueError,
+    environment::moment,
+    journal::{Asked, CallInfo},
+    scope::{InDoubt, OpenQuestion},
+    value::Payload,
+};
 
 /// What a run came to: its end, or a pause.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +21,10 @@ pub enum Outcome<T> {
     Completed(T),
     /// It waits for answers to these questions, in the order in which they were asked.
     Interrupted(Vec<Question>),
+    /// It waits for somebody who says what became of these calls, whose bodies may run at most once:
+    /// [`Thread::settle`](crate::Thread::settle). [`Thread::state`](crate::Thread::state) lists them too, and the questions
+    /// that are open beside them.
+    InDoubt(Vec<Doubt>),
     /// It waits for a moment, and has left memory; [`Runtime::run_due`](crate::Runtime::run_due) or a resume after that
     /// goes on.
     Sleeping {
@@ -32,7 +42,7 @@ impl<T> Outcome<T> {
     pub fn completed(self) -> Option<T> {
         match self {
             Self::Completed(value) => Some(value),
-            Self::Interrupted(_) | Self::Sleeping { .. } | Self::Drained | Self::Cancelled => None,
+            Self::Interrupted(_) | Self::InDoubt(_) | Self::Sleeping { .. } | Self::Drained | Self::Cancelled => None,
         }
     }
 
@@ -40,7 +50,15 @@ impl<T> Outcome<T> {
     pub fn questions(&self) -> &[Question] {
         match self {
             Self::Interrupted(questions) => questions,
-            Self::Completed(_) | Self::Sleeping { .. } | Self::Drained | Self::Cancelled => &[],
+            Self::Completed(_) | Self::InDoubt(_) | Self::Sleeping { .. } | Self::Drained | Self::Cancelled => &[],
+        }
+    }
+
+    /// The calls that a run in doubt waits for; none for any other.
+    pub fn doubts(&self) -> &[Doubt] {
+        match self {
+            Self::InDoubt(doubts) => doubts,
+            Self::Completed(_) | Self::Interrupted(_) | Self::Sleeping { .. } | Self::Drained | Self::Cancelled => &[],
         }
     }
 
@@ -49,6 +67,7 @@ impl<T> Outcome<T> {
         match self {
             Self::Completed(_) => "completed",
             Self::Interrupted(_) => "interrupted",
+            Self::InDoubt(_) => "in doubt",
             Self::Sleeping { .. } => "sleeping",
             Self::Drained => "drained",
             Self::Cancelled => "cancelled",
@@ -60,10 +79,63 @@ impl<T> Outcome<T> {
         Ok(match self {
             Self::Completed(value) => Outcome::Completed(map(value)?),
             Self::Interrupted(questions) => Outcome::Interrupted(questions),
+            Self::InDoubt(doubts) => Outcome::InDoubt(doubts),
             Self::Sleeping { until } => Outcome::Sleeping { until },
             Self::Drained => Outcome::Drained,
             Self::Cancelled => Outcome::Cancelled,
         })
+    }
+}
+
+/// A call in doubt: its body, which may run at most once, has begun, and nobody knows what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Doubt {
+    /// The call's identity: what [`Thread::settle`](crate::Thread::settle) takes.
+    pub call: CallId,
+    /// The task's name.
+    pub task: String,
+    /// Its arguments for people, cut short.
+    pub arguments: String,
+    /// The source file of the call.
+    pub file: String,
+    /// The line of the call.
+    pub line: u32,
+    /// Which attempt it was, from 1.
+    pub attempt: u32,
+    /// Whether the run waits for it to be settled. If not, the code has not come to the call again, or has dropped it, as a
+    /// race's loser: then it blocks nothing.
+    pub awaited: bool,
+    /// The type of value that a settlement must have, by its Rust name; known once it is awaited.
+    pub expects: Option<String>,
+    /// What its reconcile function came to, if it has one and was asked.
+    pub why: Option<String>,
+    /// Why the newest settlement was not taken.
+    pub refused: Option<String>,
+}
+
+impl Doubt {
+    /// Of a call whose body has begun.
+    pub(crate) fn begun(call: &CallInfo, attempt: u32) -> Self {
+        Self {
+            call: call.id,
+            task: call.name.clone().into_owned(),
+            arguments: call.preview.clone(),
+            file: call.file.clone().into_owned(),
+            line: call.line,
+            attempt,
+            awaited: false,
+            expects: None,
+            why: None,
+            refused: None,
+        }
+    }
+}
+
+impl From<InDoubt> for Doubt {
+    fn from(InDoubt { call, attempt, doubted, refused }: InDoubt) -> Self {
+        let (expects, why) = (Some(doubted.expects.clone()), doubted.why.clone());
+        Self { awaited: true, expects, why, refused, ..Self::begun(&call, attempt) }
     }
 }
 

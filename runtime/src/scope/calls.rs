@@ -23,6 +23,14 @@ impl Run {
         if state.stop.is_some() || (state.continues() && scope.owner.is_none()) {
             return None;
         }
+        if matches!(new.kind, CallKind::Interrupt | CallKind::Approval)
+            && let Some(once) = state.journal.once_around(scope)
+        {
+            let task = state.journal.call(once).map(|call| call.name.clone().into_owned()).unwrap_or_default();
+            drop(state);
+            self.fail(RunError::AsksInOnce { task, asked: new.name.into_owned() });
+            return None;
+        }
         let claimed = state.journal.claim(scope, new);
         match claimed {
             Ok(slot) => {

@@ -15,7 +15,7 @@ use crate::{
     cache::Lead,
     environment::AnswerCheck,
     id::CallId,
-    journal::{Asked, Journal, Slot},
+    journal::{Asked, Doubted, Journal, Slot},
 };
 
 /// What a call waits for outside of the process.
@@ -23,6 +23,8 @@ use crate::{
 pub(super) enum Waits {
     /// An answer to this question, which today's code checks so.
     Answer(Arc<Asked>, AnswerCheck),
+    /// Somebody who says what became of its body; its value is checked so.
+    Settlement(Arc<Doubted>, AnswerCheck),
     /// This moment, in milliseconds since 1970.
     Until(u64),
 }
@@ -213,7 +215,7 @@ impl Liveness {
             return;
         }
         activity.wait = Some(self.next_wait);
-        if let (Waits::Answer(..), Some(call)) = (&waits, journal.call(slot)) {
+        if let (Waits::Answer(..) | Waits::Settlement(..), Some(call)) = (&waits, journal.call(slot)) {
             self.asking.insert(call.id, slot);
         }
         self.waits.insert(self.next_wait, (slot, waits));
@@ -293,14 +295,14 @@ impl Liveness {
     /// Whether the call waits for an answer.
     pub(super) fn asks(&self, slot: Slot) -> bool {
         let wait = self.activities[slot.index()].wait;
-        wait.and_then(|place| self.waits.get(&place)).is_some_and(|(_, waits)| matches!(waits, Waits::Answer(..)))
+        wait.and_then(|place| self.waits.get(&place)).is_some_and(|(_, waits)| !matches!(waits, Waits::Until(_)))
     }
 
     /// The call that waits for an answer to this question, and how today's code checks one.
     pub(super) fn asking(&self, question: CallId) -> Option<(Slot, AnswerCheck)> {
         let slot = *self.asking.get(&question)?;
         match self.waits.get(&self.activities[slot.index()].wait?)? {
-            (_, Waits::Answer(_, check)) => Some((slot, *check)),
+            (_, Waits::Answer(_, check) | Waits::Settlement(_, check)) => Some((slot, *check)),
             (_, Waits::Until(_)) => None,
         }
     }

@@ -3,6 +3,7 @@
 mod bodies;
 mod calls;
 mod cleaning;
+mod doubts;
 mod driving;
 mod feed;
 mod liveness;
@@ -24,6 +25,7 @@ use std::{
 };
 
 pub(crate) use cleaning::{Action, Cleaning};
+pub(crate) use doubts::InDoubt;
 pub(crate) use pulse::Portrait;
 pub(crate) use questions::Earlier;
 pub(crate) use run::{Driving, Hold, Mode, Run, Step, Stop};
@@ -43,6 +45,8 @@ pub(crate) struct Ambient {
     pub(crate) scope: Scope,
     /// The call whose body it is, and which attempt; `None` in an entrypoint.
     pub(crate) body: Option<(Slot, u32)>,
+    /// The task that is being reconciled here: no place for calls.
+    pub(crate) reconciles: Option<&'static str>,
 }
 
 impl Ambient {

@@ -52,6 +52,8 @@ struct Flight {
     /// What readers are told of them then, and how many records the store has by then.
     events: Vec<StreamEvent>,
     records: u32,
+    /// Whether its records wait to be durable; those after them wait with them.
+    waits: bool,
 }
 
 impl Outbox {
@@ -145,6 +147,7 @@ impl Run {
             }
             let appended = state.journal.take_appended();
             let mut at_once = all || self.mode != Mode::Exit;
+            let mut is_awaited = self.mode == Mode::Sync;
             let mut thens = Vec::with_capacity(appended.len());
             let mut cut_now = false;
             let mut events = Vec::new();
@@ -154,6 +157,7 @@ impl Run {
                 }
                 let before = state.outbox.overlay.len();
                 at_once |= entry.at_once;
+                is_awaited |= entry.durable;
                 let changes = &mut state.outbox.overlay;
                 if let Record::Cancel(_) = &entry.record {
                     changes.push(storage::remove_cancel());
@@ -197,9 +201,11 @@ impl Run {
                     }
                     answered => {
                         let ticket = answered.map_or(ticket, Ticket::ready);
-                        let waits = self.mode == Mode::Sync || state.outbox.in_flight.len() >= IN_FLIGHT;
+                        // Outcomes are handed on in order: after one that waits, all do.
+                        let follows = state.outbox.in_flight.back().is_some_and(|flight| flight.waits);
+                        let waits = is_awaited || follows || state.outbox.in_flight.len() >= IN_FLIGHT;
                         let later = if waits { std::mem::take(&mut thens) } else { Vec::new() };
-                        state.outbox.in_flight.push_back(Flight { ticket, thens: later, events, records });
+                        state.outbox.in_flight.push_back(Flight { ticket, thens: later, events, records, waits });
                         (thens, Readers::default())
                     }
                 }

@@ -6,7 +6,7 @@ use crate::{
     CheckpointError, ThreadId,
     checkpoint::Change,
     id::{CallId, Seq},
-    journal::{CallKind, End, Ended, Outcome, Record, Wait, Waited},
+    journal::{Begin, CallKind, End, Ended, Outcome, Record, Wait, Waited},
     storage::{self, Answer, Entry},
 };
 
@@ -52,9 +52,9 @@ impl Earlier {
     }
 }
 
-/// Whether calls of this kind have questions.
+/// Whether calls of this kind have questions, or can be in doubt.
 fn asks(kind: CallKind) -> bool {
-    matches!(kind, CallKind::Interrupt | CallKind::Approval)
+    matches!(kind, CallKind::Interrupt | CallKind::Approval | CallKind::Task)
 }
 
 impl Questions {
@@ -63,10 +63,11 @@ impl Questions {
         match record {
             Record::Wait(wait) => match &wait.what {
                 Waited::Answer(asked) => drop(self.open.insert(wait.call.id, Entry::new(seq, wait, asked))),
+                Waited::InDoubt(doubt) => drop(self.open.insert(wait.call.id, Entry::in_doubt(seq, wait, doubt))),
                 Waited::Withdrawn => drop(self.open.remove(&wait.call.id)),
                 Waited::Refused { .. } | Waited::Until { .. } => {}
             },
-            Record::Outcome(Outcome { call, .. }) if asks(call.kind) => {
+            Record::Begin(Begin { call, .. }) | Record::Outcome(Outcome { call, .. }) if asks(call.kind) => {
                 self.open.remove(&call.id);
             }
             Record::Cancel(_) => self.cut = std::mem::take(&mut self.open),
@@ -108,12 +109,20 @@ impl Questions {
                     self.open.insert(wait.call.id, entry);
                     Ok(())
                 }
+                Waited::InDoubt(doubt) => {
+                    let entry = Entry::in_doubt(seq, wait, doubt);
+                    storage::open_changes(thread, wait.call.id, &entry, changes)?;
+                    self.open.insert(wait.call.id, entry);
+                    Ok(())
+                }
                 Waited::Until { .. } | Waited::Refused { .. } | Waited::Withdrawn => Ok(()),
             },
-            Record::Outcome(Outcome { call, .. }) if asks(call.kind) => {
+            // Most runs ask nothing, and make many calls.
+            Record::Outcome(_) if self.open.is_empty() => Ok(()),
+            Record::Begin(Begin { call, .. }) | Record::Outcome(Outcome { call, .. }) if asks(call.kind) => {
                 match (self.open.remove(&call.id), self.taken.remove(&call.id)) {
                     // It was settled by something else than its answer.
-                    (Some(entry), None) if call.kind == CallKind::Approval => {
+                    (Some(entry), None) if call.kind != CallKind::Interrupt => {
                         storage::withdraw_changes(call.id, &entry, changes);
                         Ok(())
                     }

@@ -50,6 +50,8 @@ pub(crate) enum Quiet {
     Not,
     /// Answers; or the end of the nearest sleep beside them, if there is one, in milliseconds since 1970.
     Questions(Option<u64>),
+    /// Somebody who says what became of a call; or, beside it, the nearest moment as above.
+    Doubts(Option<u64>),
     /// This moment, in milliseconds since 1970.
     Until(u64),
     /// The end of the drain.
@@ -99,7 +101,12 @@ impl Run {
         let left = Duration::from_millis(due.saturating_sub(now));
         // One that is over parks in no case: nothing would ever wake it.
         if !left.is_zero() && left >= self.environment.park_after {
-            self.lock().begin_wait(slot, Waits::Until(due));
+            let mut state = self.lock();
+            // A body that may run at most once is not left for it: it could not be gone on with.
+            let once = state.journal.call(slot).and_then(|call| state.journal.once_around(&call.scope));
+            if once.is_none() {
+                state.begin_wait(slot, Waits::Until(due));
+            }
         }
         self.nudge();
         due
@@ -134,7 +141,7 @@ impl Run {
     }
 
     /// The answer to the call's question, once there is one.
-    fn poll_answer(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<Answer> {
+    pub(crate) fn poll_answer(&self, slot: Slot, cx: &mut Context<'_>) -> Poll<Answer> {
         let mut state = self.lock();
         let Some(id) = state.journal.call(slot).map(|call| call.id) else { return Poll::Pending };
         if state.answers.contains_key(&id)
@@ -181,7 +188,9 @@ impl Run {
             let mut state = self.lock();
             let Some(id) = state.journal.call(slot).map(|call| call.id) else { return };
             state.answers.remove(&id);
-            state.questions.take(id, answer);
+            if state.questions.get(id).is_some() {
+                state.questions.take(id, answer);
+            }
             state.journal.note_answer(slot, answer.how.clone());
         }
         self.finish(slot, Recorded::Value(value), 0);
@@ -307,7 +316,7 @@ impl Run {
         }
         let now = self.environment.now_ms();
         let mut until: Option<u64> = None;
-        let mut asks = false;
+        let (mut asks, mut doubts) = (false, false);
         for (slot, waits) in state.liveness.waits() {
             let Some(call) = state.journal.call(*slot) else { continue };
             if state.journal.is_orphaned(&call.scope) {
@@ -325,8 +334,18 @@ impl Run {
                     }
                     due
                 }
+                Waits::Settlement(..) => {
+                    doubts = true;
+                    if state.answers.contains_key(&call.id) && state.liveness.would_look(&state.journal, *slot) {
+                        return Quiet::Not;
+                    }
+                    None
+                }
             };
             until = until.into_iter().chain(due).min();
+        }
+        if doubts {
+            return Quiet::Doubts(until);
         }
         if asks {
             return Quiet::Questions(until);
@@ -347,7 +366,7 @@ impl Run {
                 let refused = state.refused.get(&call.id).cloned();
                 Some(OpenQuestion { id: call.id, key: call.name.clone().into_owned(), asked: asked.clone(), refused })
             }
-            Waits::Until(_) => None,
+            Waits::Settlement(..) | Waits::Until(_) => None,
         });
         let (answered, open): (Vec<_>, Vec<_>) = asked.partition(|asked| state.answers.contains_key(&asked.id));
         // One that was answered and that the code does not look at yet is nobody's to answer.
@@ -373,7 +392,7 @@ impl State {
         self.liveness.is_alive(&self.journal)
     }
 
-    fn begin_wait(&mut self, slot: Slot, waits: Waits) {
+    pub(super) fn begin_wait(&mut self, slot: Slot, waits: Waits) {
         self.liveness.begin_wait(&self.journal, slot, waits);
         self.give_up_leads();
     }

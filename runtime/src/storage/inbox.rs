@@ -20,7 +20,7 @@ use crate::{
     CheckpointError, ThreadId,
     checkpoint::{Change, Checkpointer, Commit, Expect, Key, rows},
     id::{CallId, Seq},
-    journal::{AnswerKind, Answered, Asked, Wait},
+    journal::{AnswerKind, Answered, Asked, Doubted, Wait},
     value::Payload,
 };
 
@@ -45,6 +45,9 @@ pub(crate) struct Entry {
     /// Whether its record has a schema.
     pub(crate) schema: bool,
     pub(crate) cancellable: bool,
+    /// Whether it is no question of the code's: somebody is to say what became of a task's body.
+    #[serde(default)]
+    pub(crate) doubt: bool,
 }
 
 /// How far a question has come.
@@ -72,6 +75,11 @@ impl Answer {
         Self { value: Some(default), how: Answered { kind: AnswerKind::Deadline, by: None, at_ms } }
     }
 
+    /// What a reconcile function found out.
+    pub(crate) fn reconciled(value: Option<Payload>, at_ms: u64) -> Self {
+        Self { value, how: Answered { kind: AnswerKind::Reconciled, by: None, at_ms } }
+    }
+
     /// A digest of what is answered, whoever says it.
     pub(crate) fn digest(&self) -> [u8; 16] {
         let digest = match &self.value {
@@ -94,6 +102,22 @@ impl Entry {
             line: wait.call.line,
             schema: asked.schema.is_some(),
             cancellable: asked.cancellable,
+            doubt: false,
+        }
+    }
+
+    /// The entry of a call that this record puts in doubt.
+    pub(crate) fn in_doubt(seq: Seq, wait: &Wait, doubted: &Doubted) -> Self {
+        Self {
+            state: EntryState::Open,
+            asked: seq,
+            key: wait.call.name.clone().into_owned(),
+            expects: doubted.expects.clone(),
+            file: wait.call.file.clone().into_owned(),
+            line: wait.call.line,
+            schema: false,
+            cancellable: true,
+            doubt: true,
         }
     }
 }
@@ -142,6 +166,10 @@ pub(crate) fn open_changes(
 ) -> Result<(), CheckpointError> {
     changes.push(rows::remove(entry_key(question)));
     put(thread, entry_key(question), entry, changes)?;
+    if entry.doubt {
+        // It has no key that code gave it.
+        return Ok(());
+    }
     put(thread, open_key(&entry.key, entry.asked), &(&entry.key, question), changes)
 }
 
@@ -153,9 +181,11 @@ pub(crate) fn answer_changes(
     answer: Answer,
     changes: &mut Vec<Change>,
 ) -> Result<(), CheckpointError> {
-    changes.push(rows::remove(open_key(&entry.key, entry.asked)));
-    changes.push(rows::remove(last_key(&entry.key)));
-    put(thread, last_key(&entry.key), &(&entry.key, question), changes)?;
+    if !entry.doubt {
+        changes.push(rows::remove(open_key(&entry.key, entry.asked)));
+        changes.push(rows::remove(last_key(&entry.key)));
+        put(thread, last_key(&entry.key), &(&entry.key, question), changes)?;
+    }
     let entry = Entry { state: EntryState::Answered(answer), ..entry.clone() };
     changes.push(rows::remove(entry_key(question)));
     put(thread, entry_key(question), &entry, changes)
@@ -178,7 +208,9 @@ pub(crate) fn take_changes(
 /// A question is no longer asked.
 pub(crate) fn withdraw_changes(question: CallId, entry: &Entry, changes: &mut Vec<Change>) {
     changes.push(rows::remove(entry_key(question)));
-    changes.push(rows::remove(open_key(&entry.key, entry.asked)));
+    if !entry.doubt {
+        changes.push(rows::remove(open_key(&entry.key, entry.asked)));
+    }
 }
 
 /// Removes all of a thread's questions and answers: its run has ended.

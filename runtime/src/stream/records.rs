@@ -78,6 +78,7 @@ pub(crate) fn events_of(
         Record::Start(_)
         | Record::Outcome(_)
         | Record::Attempt(_)
+        | Record::Begin(_)
         | Record::Wait(_)
         | Record::Resume(_)
         | Record::Again(_)
@@ -96,6 +97,7 @@ fn checkpoint(record: &Record) -> (&'static str, Option<CallId>) {
         Record::Start(_) => ("start", None),
         Record::Outcome(record) => ("outcome", Some(record.call.id)),
         Record::Attempt(record) => ("attempt", Some(record.call.id)),
+        Record::Begin(record) => ("begin", Some(record.call.id)),
         Record::Wait(record) => ("wait", Some(record.call.id)),
         Record::Resume(_) => ("resume", None),
         Record::Again(_) => ("again", None),

@@ -2,8 +2,11 @@
 
 use std::{fmt, future::Future, pin::Pin};
 
-use super::{Applies, Retries};
-use crate::{CachePolicy, RetryPolicy};
+use super::{
+    Applies, Retries,
+    once::{Once, Reconciling},
+};
+use crate::{CachePolicy, RetryPolicy, output::Journaled};
 
 type Pinned<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 type Job<T> = Box<dyn FnOnce() -> T + Send + 'static>;
@@ -13,6 +16,7 @@ pub struct Body<'a, T> {
     pub(crate) form: Form<'a, T>,
     pub(crate) retries: Retries<T>,
     pub(crate) cache: Option<CachePolicy>,
+    pub(crate) once: Option<Once<'a>>,
 }
 
 /// How a body runs.
@@ -28,17 +32,22 @@ pub(crate) enum Form<'a, T> {
 impl<'a, T> Body<'a, T> {
     /// A body for a single attempt.
     pub fn once(body: impl Future<Output = T> + Send + 'a) -> Self {
-        Self { form: Form::Once(Some(Box::pin(body))), retries: Retries::new(), cache: None }
+        Self { form: Form::Once(Some(Box::pin(body))), retries: Retries::new(), cache: None, once: None }
     }
 
     /// A body that can be run again.
     pub fn again<F: Future<Output = T> + Send + 'a>(mut body: impl FnMut() -> F + Send + 'a) -> Self {
-        Self { form: Form::Again(Box::new(move || Box::pin(body()))), retries: Retries::new(), cache: None }
+        Self { form: Form::Again(Box::new(move || Box::pin(body()))), retries: Retries::new(), cache: None, once: None }
     }
 
     /// A synchronous body; `job` makes one attempt's work.
     pub fn blocking<J: FnOnce() -> T + Send + 'static>(mut job: impl FnMut() -> J + Send + 'a) -> Self {
-        Self { form: Form::Blocking(Box::new(move || Box::new(job()))), retries: Retries::new(), cache: None }
+        Self {
+            form: Form::Blocking(Box::new(move || Box::new(job()))),
+            retries: Retries::new(),
+            cache: None,
+            once: None,
+        }
     }
 
     /// The body on its own, once: for unit tests.
@@ -55,6 +64,22 @@ impl<'a, T> Body<'a, T> {
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy, applies: Option<Applies<T>>) -> Self {
         self.retries = self.retries.retry(policy, applies);
+        self
+    }
+
+    /// Lets it begin again only once it is known that it had no effect before. `T` is what the task gives.
+    #[must_use]
+    pub fn at_most_once<V: Journaled>(mut self) -> Self {
+        self.once = Some(Once::new::<V>());
+        self
+    }
+
+    /// Finds out so what became of it.
+    #[must_use]
+    pub fn reconcile(mut self, ask: impl FnMut() -> Reconciling<'a> + Send + 'a) -> Self {
+        if let Some(once) = &mut self.once {
+            once.reconcile = Some(Box::new(ask));
+        }
         self
     }
 

@@ -4,6 +4,7 @@ mod body;
 mod cached;
 mod context;
 mod limits;
+mod once;
 mod retries;
 mod spec;
 mod work;
@@ -19,6 +20,7 @@ use std::{
 pub use body::Body;
 pub use context::{attempt, idempotency_key};
 pub use limits::heartbeat;
+pub use once::{Reconciled, Reconciles, Reconciling, reconciling};
 pub use retries::{Applies, Retries};
 pub use spec::TaskSpec;
 

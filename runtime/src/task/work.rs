@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Body, Retries, TaskSpec, body::Form, cached::look_up, limits::Limits};
+use super::{Body, Retries, TaskSpec, body::Form, cached::look_up, limits::Limits, once::Settled};
 use crate::{
     RunError,
     environment::ReplacedCall,
@@ -55,24 +55,50 @@ async fn until_one_counts<T: Send + 'static>(
     // Shared with whoever looks at the attempt from outside; most tasks have none.
     let retries = (!body.retries.is_empty()).then(|| Arc::new(std::mem::take(&mut body.retries)));
     let mut making = None;
-    if let Some(policy) = run.shared(slot).or_else(|| body.cache.take()) {
+    let mut once = body.once.take();
+    // A value that others left would stand for an effect of its own.
+    let shared = if once.is_some() { None } else { run.shared(slot).or_else(|| body.cache.take()) };
+    if let Some(policy) = shared {
         match Box::pin(look_up(&run, slot, spec, codec, policy)).await {
             Some(found) => making = Some(found),
             None => return,
         }
     }
+    // Whether somebody said that the last attempt had no effect.
+    let mut may_begin = false;
     loop {
         // An earlier process may have failed an attempt and not come to the next one.
         run.next_attempt_is_due(slot).await;
+        if let Some(once) = &mut once {
+            let in_doubt = run.has_begun_once(slot) && !std::mem::take(&mut may_begin);
+            if in_doubt && Box::pin(once.settle(&run, slot, spec, codec)).await == Settled::Happened {
+                return;
+            }
+            Box::pin(run.begin_once(slot)).await;
+        }
         let attempt = run.begin_attempt(slot).await;
         let began = Instant::now();
-        let ended = one(&run, slot, attempt, spec, codec, (&mut body, retries.clone())).await;
+        let is_once = once.is_some();
+        let ended = one(&run, slot, attempt, spec, codec, (&mut body, retries.clone(), is_once)).await;
         if let Some(gate) = &run.environment.gate {
             gate().await;
         }
         let (output, timed_out) = match ended {
             Ok(Ended::Returned(output)) => (output, None),
-            Ok(Ended::TimedOut(output, error)) => (output, Some(error)),
+            Ok(Ended::TimedOut(output, error)) => {
+                // Its effect may have happened all the same.
+                if let Some(once) = &mut once {
+                    match Box::pin(once.settle(&run, slot, spec, codec)).await {
+                        Settled::Happened => return,
+                        Settled::DidNot => {}
+                        Settled::DidNotByWord => {
+                            may_begin = true;
+                            continue;
+                        }
+                    }
+                }
+                (output, Some(error))
+            }
             Err(panic) => return run.fail(panicked(spec, &*panic)),
         };
         // A timeout is recorded as what it is: the error that the output made of it may not say so any more.
@@ -123,10 +149,10 @@ async fn one<T: Send + 'static>(
     number: u32,
     spec: &'static TaskSpec,
     codec: OutputCodec<T>,
-    (body, retries): (&mut Body<'_, T>, Option<Arc<Retries<T>>>),
+    (body, retries, is_once): (&mut Body<'_, T>, Option<Arc<Retries<T>>>, bool),
 ) -> Result<Ended<T>, Box<dyn Any + Send>> {
     let Some(scope) = run.body_scope(slot) else { return std::future::pending().await };
-    let ambient = Ambient { run: run.clone(), scope, body: Some((slot, number)) };
+    let ambient = Ambient { run: run.clone(), scope, body: Some((slot, number)), reconciles: None };
     let mut attempt = match catch_unwind(AssertUnwindSafe(|| attempt_future(run, slot, number, spec, body))) {
         Ok(future) => Within::new(ambient, future),
         Err(panic) => return Err(panic),
@@ -142,8 +168,9 @@ async fn one<T: Send + 'static>(
         return caught.await.map(Ended::Returned);
     };
     let limits = Arc::new(Limits::new(run, slot, spec));
-    let follows =
-        move |error| retries.as_ref().is_some_and(|retries| retries.next_pause(&from_error(error), number).is_some());
+    let follows = move |error| {
+        is_once || retries.as_ref().is_some_and(|retries| retries.next_pause(&from_error(error), number).is_some())
+    };
     let _watched = limits.watch(number, overdue(run, slot, number, follows));
     Box::pin(within_limits(caught, &limits, number, from_error)).await
 }

@@ -130,6 +130,11 @@ impl Ledger {
         self.state().outside.clone()
     }
 
+    /// Whether this call had any effect.
+    pub(super) fn knows(&self, run: u32, call: CallId) -> bool {
+        self.state().effects.values().any(|effect| effect.calls.contains_key(&(run, call)))
+    }
+
     fn note(&self, name: String, kind: EffectKind) {
         let here = Ambient::current();
         let mut state = self.state();

@@ -161,6 +161,7 @@ impl Thread {
         };
         if let Some(id) = meant
             && let Some(stored) = storage::entry(checkpointer, &self.id, id).await?
+            && !stored.entry.doubt
         {
             return Ok((id, stored));
         }

@@ -177,9 +177,8 @@ impl Cancel {
                 Err(CancelError::NothingToCancel { thread: thread.id, status: Some(Status::Completed) })
             }
             // Its clean-up waits for something.
-            Ok(Outcome::Interrupted(_) | Outcome::Sleeping { .. } | Outcome::Drained) | Err(RunError::Busy { .. }) => {
-                Ok(Cancellation::Requested)
-            }
+            Ok(Outcome::Interrupted(_) | Outcome::InDoubt(_) | Outcome::Sleeping { .. } | Outcome::Drained)
+            | Err(RunError::Busy { .. }) => Ok(Cancellation::Requested),
             Err(error) => Err(error.into()),
         }
     }

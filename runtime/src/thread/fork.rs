@@ -313,8 +313,19 @@ pub(super) fn stands(records: &[Record]) -> (Status, Option<String>) {
         }
         _ => {
             let records: Vec<(Seq, Record)> = records.iter().map(|record| (Seq(0), record.clone())).collect();
-            let asks = Survey::of(&records).questions.iter().any(SurveyedQuestion::is_open);
-            (if asks { Status::Interrupted } else { Status::Drained }, None)
+            let survey = Survey::of(&records);
+            let asks = survey.questions.iter().any(SurveyedQuestion::is_open);
+            let doubts = survey.begun.iter().any(|(doubt, is_over)| doubt.awaited && !is_over);
+            (
+                if doubts {
+                    Status::InDoubt
+                } else if asks {
+                    Status::Interrupted
+                } else {
+                    Status::Drained
+                },
+                None,
+            )
         }
     }
 }

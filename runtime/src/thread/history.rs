@@ -84,6 +84,24 @@ pub enum CheckpointWhat {
         /// Its error.
         error: String,
     },
+    /// A body that may run at most once was about to begin.
+    Begun {
+        /// The call's identity.
+        id: CallId,
+        /// The call.
+        call: CallSketch,
+        /// Which attempt, from 1.
+        number: u32,
+    },
+    /// Nobody knew what had become of such a body: somebody was to say so.
+    InDoubt {
+        /// The call's identity.
+        id: CallId,
+        /// The call.
+        call: CallSketch,
+        /// What its reconcile function came to, if it has one.
+        why: Option<String>,
+    },
     /// A question was asked.
     Question {
         /// The question's identity.
@@ -235,6 +253,10 @@ impl CheckpointWhat {
                 let (id, call) = sketch(&attempt.call);
                 Self::Attempt { id, call, number: attempt.number, error: attempt.error }
             }
+            Record::Begin(begin) => {
+                let (id, call) = sketch(&begin.call);
+                Self::Begun { id, call, number: begin.number }
+            }
             Record::Wait(wait) => {
                 let (id, call) = sketch(&wait.call);
                 match wait.what {
@@ -242,6 +264,7 @@ impl CheckpointWhat {
                     Waited::Until { due_ms } => Self::Sleep { id, call, until: moment(due_ms) },
                     Waited::Refused { reason } => Self::Refused { id, call, reason },
                     Waited::Withdrawn => Self::Withdrawn { id, call },
+                    Waited::InDoubt(doubt) => Self::InDoubt { id, call, why: doubt.why.clone() },
                 }
             }
             Record::Resume(resume) => Self::Resumed { reopened: resume.reopened },
@@ -282,6 +305,8 @@ impl CheckpointWhat {
             Self::Value { id, call, .. }
             | Self::Failure { id, call, .. }
             | Self::Attempt { id, call, .. }
+            | Self::Begun { id, call, .. }
+            | Self::InDoubt { id, call, .. }
             | Self::Question { id, call, .. }
             | Self::Answer { id, call, .. }
             | Self::Refused { id, call, .. }
@@ -383,7 +408,7 @@ impl Thread {
             _ => {
                 let all: Vec<Record> = records.iter().map(|(_, record)| record.clone()).collect();
                 match super::fork::stands(&all).0 {
-                    Status::Interrupted => Status::Interrupted,
+                    status @ (Status::Interrupted | Status::InDoubt) => status,
                     _ => Status::Running,
                 }
             }

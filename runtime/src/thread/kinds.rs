@@ -12,6 +12,8 @@ pub enum CheckpointKind {
     Outcome,
     /// A failed attempt, of a call or of the run's own entrypoint, with another one to follow.
     Attempt,
+    /// The beginning of a body that may run at most once, and that nobody knows what became of it.
+    Begin,
     /// A question, also one that was withdrawn.
     Question,
     /// An answer, also one that was refused.
@@ -40,6 +42,7 @@ impl CheckpointWhat {
             Self::Started { .. } => CheckpointKind::Started,
             Self::Value { .. } | Self::Failure { .. } => CheckpointKind::Outcome,
             Self::Attempt { .. } | Self::Again { .. } => CheckpointKind::Attempt,
+            Self::Begun { .. } | Self::InDoubt { .. } => CheckpointKind::Begin,
             Self::Question { .. } | Self::Withdrawn { .. } => CheckpointKind::Question,
             Self::Answer { .. } | Self::Refused { .. } => CheckpointKind::Answer,
             Self::Sleep { .. } => CheckpointKind::Sleep,

@@ -10,10 +10,10 @@ use super::{
     saved::{Kept, RecordedValue},
 };
 use crate::{
-    AnswerKind, CallId, CallKind, CheckpointId, Failure, Question, RunError, RunNo, Status, ThreadId,
+    AnswerKind, CallId, CallKind, CheckpointId, Doubt, Failure, Question, RunError, RunNo, Status, ThreadId,
     environment::moment,
     id::Seq,
-    journal::{Again, Answered, Attempt, CallInfo, End, Ended, Outcome, Record, Resume, Update, Wait, Waited},
+    journal::{Again, Answered, Attempt, Begin, CallInfo, End, Ended, Outcome, Record, Resume, Update, Wait, Waited},
     output::Recorded,
     storage::{self, Answer, Entry, EntryState, Head},
 };
@@ -48,6 +48,9 @@ pub struct ThreadState {
     pub questions: Vec<Question>,
     /// The questions that were answered, and whose answers the run has not come to yet.
     pub answered: Vec<AnswerState>,
+    /// The calls in doubt: their bodies, which may run at most once, have begun and left no outcome. One that runs just now
+    /// is among them. Those that were settled, and whose settlement the run has not come to, are not.
+    pub doubts: Vec<Doubt>,
     /// The calls that the journal has, in the order of their first records.
     pub calls: Vec<CallState>,
     /// The record that this is the state after: the newest one of the run, unless another was asked for.
@@ -133,6 +136,8 @@ pub enum CallStatus {
     Answered(String),
     /// It asked, and its question was dropped unanswered, as a race's loser.
     Withdrawn,
+    /// Its body, which may run at most once, has begun, and left no outcome: it runs, or is in doubt.
+    InDoubt,
     /// It waits for a moment.
     Waiting {
         /// When it is over.
@@ -146,6 +151,8 @@ pub enum CallStatus {
 pub(super) struct Survey {
     pub(super) calls: Vec<CallState>,
     pub(super) questions: Vec<SurveyedQuestion>,
+    /// The calls whose bodies, which may run at most once, have begun, and whether they have an outcome.
+    pub(super) begun: Vec<(Doubt, bool)>,
 }
 
 /// A question on record.
@@ -167,7 +174,7 @@ impl SurveyedQuestion {
 impl Survey {
     /// Looks through a run's records.
     pub(super) fn of(records: &[(Seq, Record)]) -> Self {
-        let mut survey = Self { calls: Vec::new(), questions: Vec::new() };
+        let mut survey = Self { calls: Vec::new(), questions: Vec::new(), begun: Vec::new() };
         let mut places: HashMap<CallId, usize> = HashMap::new();
         let mut asked: HashMap<CallId, usize> = HashMap::new();
         // Questions that a stop of the run withdrew; a resume after its deadline asks them again.
@@ -178,6 +185,7 @@ impl Survey {
                 Record::Outcome(outcome) => {
                     let state = survey.note(&mut places, &outcome.call, *seq, outcome.at_ms);
                     state.end(outcome);
+                    survey.doubt(outcome.call.id, |doubt, is_over| (doubt.awaited, *is_over) = (false, true));
                     if let Some(place) = asked.remove(&outcome.call.id) {
                         survey.questions[place].is_over = true;
                     }
@@ -187,6 +195,26 @@ impl Survey {
                     state.attempts = *number;
                     state.status = CallStatus::Retrying { error: error.clone() };
                     survey.reopen(&places, reopened);
+                }
+                Record::Begin(Begin { call, number, at_ms }) => {
+                    survey.note(&mut places, call, *seq, *at_ms).begin(CallStatus::InDoubt, *at_ms);
+                    survey.begun.retain(|(doubt, _)| doubt.call != call.id);
+                    survey.begun.push((Doubt::begun(call, *number), false));
+                }
+                Record::Wait(Wait { call, what: Waited::InDoubt(doubted), at_ms }) => {
+                    survey.note(&mut places, call, *seq, *at_ms).status = CallStatus::InDoubt;
+                    survey.doubt(call.id, |doubt, _| {
+                        doubt.awaited = true;
+                        (doubt.expects, doubt.why) = (Some(doubted.expects.clone()), doubted.why.clone());
+                    });
+                }
+                Record::Wait(Wait { call, what, at_ms }) if survey.is_in_doubt(call.id) => {
+                    survey.note(&mut places, call, *seq, *at_ms);
+                    survey.doubt(call.id, |doubt, _| match what {
+                        Waited::Refused { reason } => doubt.refused = Some(reason.clone()),
+                        Waited::Withdrawn => doubt.awaited = false,
+                        Waited::Answer(_) | Waited::Until { .. } | Waited::InDoubt(_) => {}
+                    });
                 }
                 Record::Wait(Wait { call, what, at_ms }) => {
                     let state = survey.note(&mut places, call, *seq, *at_ms);
@@ -215,6 +243,7 @@ impl Survey {
                                 survey.questions[place].is_over = true;
                             }
                         }
+                        Waited::InDoubt(_) => {}
                         Waited::Until { due_ms } => {
                             state.begin(CallStatus::Waiting { until: moment(*due_ms) }, *at_ms);
                         }
@@ -236,6 +265,25 @@ impl Survey {
             }
         }
         survey
+    }
+
+    fn is_in_doubt(&self, call: CallId) -> bool {
+        self.begun.iter().any(|(doubt, is_over)| doubt.call == call && !is_over)
+    }
+
+    fn doubt(&mut self, call: CallId, change: impl FnOnce(&mut Doubt, &mut bool)) {
+        if let Some((doubt, is_over)) = self.begun.iter_mut().find(|(doubt, _)| doubt.call == call) {
+            change(doubt, is_over);
+        }
+    }
+
+    /// The calls in doubt, but for those that the inbox has a settlement of.
+    fn doubts(&self, inbox: &[(CallId, Entry)]) -> Vec<Doubt> {
+        let is_settled = |doubt: &Doubt| {
+            inbox.iter().any(|(call, entry)| *call == doubt.call && matches!(entry.state, EntryState::Answered(_)))
+        };
+        let open = self.begun.iter().filter(|(doubt, is_over)| !is_over && !is_settled(doubt));
+        open.map(|(doubt, _)| doubt.clone()).collect()
     }
 
     fn note(&mut self, places: &mut HashMap<CallId, usize>, call: &CallInfo, seq: Seq, at_ms: u64) -> &mut CallState {
@@ -282,6 +330,7 @@ impl Survey {
             if let Some(place) = places.get(call) {
                 self.calls[*place].status = CallStatus::Reopened;
             }
+            self.doubt(*call, |_, is_over| *is_over = false);
         }
     }
 
@@ -389,6 +438,7 @@ impl Thread {
             _ => (String::new(), moment(head.created_ms)),
         };
         let mut survey = Survey::of(records);
+        let doubts = if head.status.is_unfinished() { survey.doubts(&inbox) } else { Vec::new() };
         let (questions, answered) = if head.status.is_unfinished() && head.status != Status::Failed {
             survey.pending(inbox)
         } else {
@@ -408,6 +458,7 @@ impl Thread {
             due: head.due_ms.map(moment),
             questions,
             answered,
+            doubts,
             calls: survey.calls,
             checkpoint: CheckpointId { run: head.run, seq },
             tags: head.tags,

@@ -210,6 +210,36 @@ async fn cached_generic<T: AsRef<[u8]> + Send + Sync>(value: &Vec<T>) -> usize {
     value.len()
 }
 
+/// Finds out what became of it, with the task's arguments; a method's with `self` too.
+async fn find(id: u64, text: &str) -> durably::Reconciled<u64> {
+    if text.is_empty() { durably::Reconciled::DidNot } else { durably::Reconciled::Happened(id) }
+}
+
+#[task(at_most_once, reconcile = find)]
+async fn once(id: u64, text: &str) -> anyhow::Result<u64> {
+    Ok(id + text.len() as u64)
+}
+
+struct Sender;
+
+impl Sender {
+    #[task(at_most_once, reconcile = Self::look, retry(max_attempts = 2), timeout = "1s")]
+    async fn send(&self, to: String) -> anyhow::Result<()> {
+        let _ = to;
+        Ok(())
+    }
+
+    async fn look(&self, to: String) -> anyhow::Result<durably::Reconciled<()>> {
+        let _ = to;
+        Ok(durably::Reconciled::Unknown)
+    }
+
+    #[task(at_most_once, blocking)]
+    fn print(text: String) -> usize {
+        text.len()
+    }
+}
+
 fn main() {
     let _ = || {
         let urls = ["a".to_owned()];

@@ -109,7 +109,12 @@ impl Model {
                     }
                 }
                 Record::Resume(Resume { reopened, .. }) | Record::Again(Again { reopened, .. }) => model.void(reopened),
-                Record::Start(_) | Record::Emitted(_) | Record::End(_) | Record::Update(_) | Record::Cancel(_) => {}
+                Record::Begin(_)
+                | Record::Start(_)
+                | Record::Emitted(_)
+                | Record::End(_)
+                | Record::Update(_)
+                | Record::Cancel(_) => {}
             }
         }
         model

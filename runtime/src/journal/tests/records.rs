@@ -89,7 +89,7 @@ fn asked(dice: &mut Dice) -> Asked {
 
 fn record(dice: &mut Dice) -> Record {
     let at_ms = dice.next();
-    match dice.below(11) {
+    match dice.below(12) {
         0 => Record::Start(Start {
             entrypoint: text(dice),
             version: 1,
@@ -131,15 +131,19 @@ fn record(dice: &mut Dice) -> Record {
             next_ms: dice.next(),
         }),
         3 => {
-            let what = match dice.below(3) {
+            let what = match dice.below(4) {
                 0 => Waited::Answer(Arc::new(asked(dice))),
                 1 => Waited::Until { due_ms: dice.next() },
+                2 => {
+                    Waited::InDoubt(Arc::new(Doubted { expects: text(dice), why: dice.one_in(2).then(|| text(dice)) }))
+                }
                 _ => Waited::Refused { reason: text(dice) },
             };
             Record::Wait(Wait { call: info(dice), what, at_ms })
         }
         4 => Record::Resume(Resume { reopened: ids(dice), at_ms }),
         5 => Record::Unread(Unread { call: info(dice), ahead: u32::try_from(dice.below(300)).unwrap() }),
+        10 => Record::Begin(Begin { call: info(dice), number: 3, at_ms }),
         9 => Record::Emitted(Emitted { id: id(dice), within: around(dice), value: payload(dice), at_ms }),
         8 => Record::Again(Again { number: 1, error: text(dice), reopened: ids(dice), at_ms, next_ms: dice.next() }),
         6 => {
@@ -226,6 +230,7 @@ fn any_records_are_a_journal_or_broken() {
             // Some of them of the same calls, and in the run's own order.
             if let Record::Outcome(Outcome { call, .. })
             | Record::Attempt(Attempt { call, .. })
+            | Record::Begin(Begin { call, .. })
             | Record::Wait(Wait { call, .. })
             | Record::Unread(Unread { call, .. }) = &mut record
                 && dice.one_in(2)

@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use super::{Ledger, TestClock, conformance::Backend};
 use crate::{
-    AnswerError, Definition, EntrypointCall, Question, RuntimeBuilder, Thread, ThreadId,
+    AnswerError, Definition, Doubt, EntrypointCall, Question, RuntimeBuilder, Settlement, Thread, ThreadId,
     checkpoint::{BoxFuture, Checkpointer, MemoryCheckpointer},
     panics::panic_message,
     storage,
@@ -30,6 +30,7 @@ use crate::{
 type Build<'a> = Box<dyn Fn(RuntimeBuilder, &Ledger) -> RuntimeBuilder + Send + Sync + 'a>;
 type Answering<'a> =
     Box<dyn Fn(&Thread, &Question) -> Option<BoxFuture<'static, Result<(), AnswerError>>> + Send + Sync + 'a>;
+type Settles<'a> = Box<dyn Fn(&Doubt, &Ledger) -> Option<Settlement> + Send + Sync + 'a>;
 type Check<'a, D> = Box<dyn Fn(&Result<<D as Definition>::Value, String>, &Ledger) + Send + Sync + 'a>;
 
 /// Explores a flow: runs it without faults, then with a crash at every place where one can happen.
@@ -106,6 +107,7 @@ pub fn explore<'a, D: Definition>(call: impl Fn() -> EntrypointCall<D> + Send + 
             call: Box::new(call),
             build: Box::new(|builder, _| builder),
             answers: Vec::new(),
+            settles: None,
             check: None,
             backend: Box::new(Memory::default()),
             compares_outcomes: true,
@@ -134,6 +136,8 @@ struct Flow<'a, D: Definition> {
     call: Box<dyn Fn() -> EntrypointCall<D> + Send + Sync + 'a>,
     build: Build<'a>,
     answers: Vec<Answering<'a>>,
+    /// What became of a call in doubt, as the user knows it.
+    settles: Option<Settles<'a>>,
     check: Option<Check<'a, D>>,
     backend: Box<dyn Backend + 'a>,
     compares_outcomes: bool,
@@ -175,6 +179,14 @@ impl<'a, D: Definition> Explore<'a, D> {
             let (value, thread, id) = (answer(question)?, thread.clone(), question.id());
             Some(Box::pin(async move { thread.answer(id, &value).await }))
         }));
+        self
+    }
+
+    /// What became of a call in doubt, of a task that is `at_most_once`: what the receiver of its effect would tell. Default, and
+    /// on `None`: a call without an effect in the ledger did not happen; one with an effect ends the exploration with
+    /// [`Finding::Unanswered`], since nobody knows what it gave.
+    pub fn settle(mut self, settle: impl Fn(&Doubt, &Ledger) -> Option<Settlement> + Send + Sync + 'a) -> Self {
+        self.flow.settles = Some(Box::new(settle));
         self
     }
 

@@ -12,7 +12,8 @@ use tokio::time::{Instant, Sleep};
 
 use super::{Flow, World, case::Crash, finding::Finding, idle::Unhurried, orders::Orders};
 use crate::{
-    AnswerError, CheckpointError, Definition, Durability, Outcome, Question, RunError, Runtime, Status, Thread,
+    AnswerError, CheckpointError, Definition, Doubt, Durability, Outcome, Question, RunError, Runtime, SettleError,
+    Settlement, Status, Thread,
     environment::moment,
     storage,
     testing::{Fault, FaultyCheckpointer},
@@ -264,6 +265,7 @@ impl<D: Definition> Drive<'_, D> {
                 Ok(Outcome::Completed(value)) => return Ok(End::Completed(value)),
                 Ok(Outcome::Interrupted(questions)) => self.answer(&thread, &questions).await?,
                 Ok(Outcome::Sleeping { until }) => self.world.clock.advance_to(until),
+                Ok(Outcome::InDoubt(doubts)) => self.settle(&thread, &doubts).await?,
                 Ok(other @ Outcome::Drained) => return Err(Finding::Paused(other.word().to_owned())),
                 // Written down in the thread's head, as after a crash.
                 Ok(Outcome::Cancelled)
@@ -277,6 +279,28 @@ impl<D: Definition> Drive<'_, D> {
             }
         }
         Err(Finding::Restless)
+    }
+
+    /// Settles as the user says; else by the ledger, which knows a call without an effect.
+    async fn settle(&self, thread: &Thread, doubts: &[Doubt]) -> Result<(), Finding> {
+        let head = storage::head(self.runtime.checkpointer(), thread.id()).await;
+        let run = head.map_err(|error| Finding::Run(error.into()))?.map_or(0, |(head, _)| head.run.get());
+        for doubt in doubts {
+            let said = self.flow.settles.as_ref().and_then(|settles| settles(doubt, &self.world.ledger));
+            let settlement = match said {
+                Some(settlement) => settlement,
+                None if !self.world.ledger.knows(run, doubt.call) => Settlement::did_not(),
+                None => {
+                    return Err(Finding::Unanswered { questions: vec![format!("what became of {:?}", doubt.task)] });
+                }
+            };
+            match thread.settle(doubt.call, settlement).await {
+                Ok(()) => {}
+                Err(SettleError::Run(error)) => return Err(Finding::Run(error)),
+                Err(error) => return Err(Finding::Answer(error.to_string())),
+            }
+        }
+        Ok(())
     }
 
     async fn answer(&self, thread: &Thread, questions: &[Question]) -> Result<(), Finding> {
